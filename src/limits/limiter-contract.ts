@@ -1,0 +1,45 @@
+/** What the limits engine offers to the pipeline, and what a store must do. The contract, not the work. */
+import type { Finding } from '../core/finding.js';
+import type { RequestFacts } from '../core/request.js';
+
+export type AlgorithmName = 'fixed-window' | 'sliding-log' | 'sliding-counter' | 'leaky-bucket' | 'token-bucket';
+
+export type Check = Readonly<{
+  /** Collision-proof text of bounded length: namespace, policy, hashed or escaped identity. */
+  key: string;
+  algorithm: AlgorithmName;
+  limit: number;
+  windowMs: number;
+  /** Bucket size for token and leaky buckets; equals `limit` where not given. */
+  burst: number;
+  cost: number;
+}>;
+
+export type CheckResult = Readonly<{
+  allowed: boolean;
+  remaining: number;
+  /** Milliseconds until the identity is back at its full allowance. */
+  resetMs: number;
+  /** 0 when allowed. */
+  retryAfterMs: number;
+}>;
+
+/**
+ * All checks of one request in one call. All or nothing: when one is refused, none is counted.
+ * A store that cannot answer rejects with a Fault; it never answers "allowed" by default.
+ */
+export type CounterStore = {
+  checkAll(checks: readonly Check[]): CheckResult[] | Promise<CheckResult[]>;
+  close(): Promise<void>;
+};
+
+export type Limiter = {
+  /**
+   * Head pass (`field` undefined): every policy whose identity is known from the head.
+   * Body pass: only policies that read a body field and were left open by the head pass.
+   */
+  judge(
+    facts: RequestFacts,
+    field: ((name: string) => string | undefined) | undefined,
+  ): readonly Finding[] | Promise<readonly Finding[]>;
+};

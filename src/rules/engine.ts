@@ -1,0 +1,27 @@
+/** What the rules engine offers to the pipeline and the proxy: the contract, not the work. */
+import type { Finding } from '../core/finding.js';
+import type { RequestFacts } from '../core/request.js';
+
+export type MaybePromise<T> = T | Promise<T>;
+
+export type BodyInspector = {
+  /**
+   * `whole`: nothing may be forwarded before `end` (structured bodies: JSON, form, XML, text, unknown).
+   * `stream`: what was written may be forwarded once `write` has answered (multipart, binary).
+   * May turn from `whole` to `stream` after the first write, when the first bytes told what the body is; never back.
+   */
+  readonly mode: 'whole' | 'stream';
+  /** Takes decoded bytes in order; answers what they brought to light. Yields to the event loop on large input. */
+  write(chunk: Buffer): MaybePromise<readonly Finding[]>;
+  /** No more bytes: parses what was held, answers the rest. */
+  end(): MaybePromise<readonly Finding[]>;
+  /** After `end`: first text value of a JSON leaf (`user.name`) or form/multipart field. */
+  field(name: string): string | undefined;
+};
+
+export type RuleEngine = {
+  /** Query, path, headers, cookies. Synchronous. */
+  inspectHead(facts: RequestFacts): readonly Finding[];
+  openBody(facts: RequestFacts): BodyInspector;
+  readonly ruleCount: number;
+};
