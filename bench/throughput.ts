@@ -1,0 +1,129 @@
+/**
+ * Requests per second and latency of the gate against a bare undici proxy and plain nginx, in one run: the proxy
+ * alone on one core, load and origin on another, several rounds in turn, medians. Needs wrk, nginx and taskset.
+ */
+import { spawn, execFile, type ChildProcess } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { connect } from 'node:net';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { promisify } from 'node:util';
+import { writeNginxConfig } from './nginx.js';
+
+const run = promisify(execFile);
+const ROUNDS = Number(process.env['ROUNDS'] ?? 5);
+const SECONDS = Number(process.env['SECONDS_EACH'] ?? 4);
+const PORTS = { origin: 19080, bare: 19081, nginx: 19082, gate: 19083, admin: 19084 };
+const root = path.resolve(import.meta.dirname, import.meta.dirname.includes('/dist/') ? '../..' : '..');
+const folder = mkdtempSync(path.join(tmpdir(), 'tidegate-bench-'));
+const children: ChildProcess[] = [];
+
+const GET = `wrk.headers["User-Agent"] = "Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0"
+wrk.headers["Accept"] = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
+wrk.headers["Accept-Language"] = "en-US,en;q=0.5"
+wrk.headers["Cookie"] = "sid=0123456789abcdef; theme=dark"
+`;
+const POST = `${GET}wrk.method = "POST"
+wrk.headers["Content-Type"] = "application/json"
+wrk.headers["Origin"] = "http://app.test"
+wrk.body = '${JSON.stringify(Object.fromEntries(Array.from({ length: 8 }, (_, i) => [`field${i}`, `the quick brown fox ${i} `.repeat(5)])))}'
+`;
+
+type Figures = { perSecond: number; p50Us: number; p99Us: number };
+
+function start(core: number, command: string, args: string[], env: NodeJS.ProcessEnv = {}): ChildProcess {
+  const child = spawn('taskset', ['-c', String(core), command, ...args], {
+    stdio: ['ignore', 'ignore', 'inherit'],
+    env: { ...process.env, ...env },
+    cwd: root,
+  });
+  children.push(child);
+  return child;
+}
+
+async function untilOpen(port: number): Promise<void> {
+  for (let tries = 0; tries < 200; tries++) {
+    const open = await new Promise<boolean>((resolve) => {
+      const socket = connect(port, '127.0.0.1', () => { socket.destroy(); resolve(true); });
+      socket.on('error', () => resolve(false));
+    });
+    if (open) return;
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+  throw new Error(`nothing listens on ${port}`);
+}
+
+const toUs = (text: string): number => {
+  const found = /([\d.]+)(us|ms|s)/.exec(text);
+  return Number(found?.[1]) * ({ us: 1, ms: 1000, s: 1_000_000 }[found?.[2] ?? 'us'] ?? NaN);
+};
+
+async function load(port: number, script: string, seconds: number): Promise<Figures> {
+  const file = path.join(folder, 'load.lua');
+  writeFileSync(file, script);
+  const target = `http://127.0.0.1:${port}/products/42?page=2&sort=price`;
+  const args = ['-c', '1', 'wrk', '-t1', '-c32', `-d${seconds}s`, '--latency', '-s', file, target];
+  const { stdout } = await run('taskset', args);
+  if (/Non-2xx/.test(stdout)) throw new Error(`refused under load:\n${stdout}`);
+  return {
+    perSecond: Number(/Requests\/sec:\s+([\d.]+)/.exec(stdout)?.[1]),
+    p50Us: toUs(/50%\s+(\S+)/.exec(stdout)?.[1] ?? ''),
+    p99Us: toUs(/99%\s+(\S+)/.exec(stdout)?.[1] ?? ''),
+  };
+}
+
+const median = (values: number[]): number => [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)] ?? NaN;
+
+function gateConfig(): string {
+  const file = path.join(folder, 'gate.yaml');
+  // All six stages as shipped; limits wide enough that none of them answers.
+  writeFileSync(
+    file,
+    `listen: "127.0.0.1:${PORTS.gate}"
+workers: 1
+sites: [{ name: bench, hosts: ["*"], upstreams: ["http://127.0.0.1:${PORTS.origin}"] }]
+limits:
+  policies:
+    - { name: ingress, match: { path: "/**" }, by: [ip], limit: 100000000/10s }
+log: { file: ${path.join(folder, 'gate.log')} }
+admin: { listen: "127.0.0.1:${PORTS.admin}" }
+`,
+  );
+  return file;
+}
+
+async function main(): Promise<void> {
+  start(1, 'nginx', ['-c', writeNginxConfig(folder, 'origin', { listen: PORTS.origin, upstream: 0 }), '-p', folder]);
+  start(0, 'nginx', ['-c', writeNginxConfig(folder, 'proxy', { listen: PORTS.nginx, upstream: PORTS.origin }), '-p', folder]);
+  const bare = path.join(root, 'dist/bench/bare-proxy.js');
+  start(0, process.execPath, [bare], { PORT: String(PORTS.bare), UPSTREAM: `http://127.0.0.1:${PORTS.origin}` });
+  start(0, process.execPath, [path.join(root, 'dist/src/main.js'), 'serve', '--config', gateConfig()]);
+  await Promise.all([PORTS.origin, PORTS.nginx, PORTS.bare, PORTS.gate].map(untilOpen));
+  const subjects = { 'plain nginx': PORTS.nginx, 'bare undici proxy': PORTS.bare, Tidegate: PORTS.gate };
+  for (const [kind, script] of [['GET', GET], ['JSON POST 1 KB', POST]] as const) {
+    const seen: Record<string, Figures[]> = {};
+    for (let round = 0; round <= ROUNDS; round++) {
+      for (const [name, port] of Object.entries(subjects)) {
+        const figures = await load(port, script, round === 0 ? 2 : SECONDS);
+        if (round > 0) (seen[name] ??= []).push(figures);
+      }
+    }
+    const bareRate = median(seen['bare undici proxy']!.map((f) => f.perSecond));
+    process.stdout.write(`\n| ${kind} | requests/s | against bare | p50 µs | p99 µs |\n|---|---|---|---|---|\n`);
+    for (const [name, all] of Object.entries(seen)) {
+      const rate = median(all.map((f) => f.perSecond));
+      const [p50, p99] = [median(all.map((f) => f.p50Us)), median(all.map((f) => f.p99Us))];
+      process.stdout.write(`| ${name} | ${Math.round(rate)} | ${(rate / bareRate).toFixed(2)} | ${p50} | ${p99} |\n`);
+    }
+  }
+}
+
+main()
+  .catch((error: unknown) => {
+    process.stderr.write(`${(error as Error).message}\n`);
+    process.exitCode = 1;
+  })
+  .finally(() => {
+    for (const child of children) child.kill('SIGTERM');
+    setTimeout(() => rmSync(folder, { recursive: true, force: true }), 1500);
+  });

@@ -1,0 +1,250 @@
+/**
+ * Reads a request body, decodes it for inspection and holds it back until it was judged. Structured bodies are
+ * held whole; files and binaries up to `judgedWhole`, then each piece goes on once it was inspected, and a late
+ * refusal destroys the request to the origin unfinished. Held bytes are counted over all requests of the worker.
+ */
+import type { IncomingMessage } from 'node:http';
+import type { Decision } from '../core/decision.js';
+import type { Finding } from '../core/finding.js';
+import type { Pipeline, Run } from '../pipeline/run.js';
+import type { BodyInspector } from '../rules/engine.js';
+import type { ProxyConfig } from './config.js';
+import { openDecoder, type Decoder, type DecodeProblem } from './decode.js';
+
+/** Bytes that all requests of this worker hold; shared by them. */
+export type HeldBytes = { now: number; refused: number };
+
+export type BodyOutcome =
+  /** Judged whole: forward these bytes. */
+  | Readonly<{ kind: 'whole'; body: Buffer }>
+  /** Judged so far: forward what was held, then call `follow`. */
+  | Readonly<{ kind: 'stream'; held: readonly Buffer[]; follow: (sink: BodySink) => void }>
+  | Readonly<{ kind: 'refuse'; decision: Decision }>
+  /** The client left, or fell silent (status 408). */
+  | Readonly<{ kind: 'gone'; status: 0 | 408 }>;
+
+export type BodySink = {
+  /** False: wait for `resume`. */
+  push(chunk: Buffer): boolean;
+  end(): void;
+  refuse(decision: Decision): void;
+  gone(): void;
+  onDrain(resume: () => void): void;
+};
+
+export type BodyDeps = Readonly<{
+  pipeline: Pipeline;
+  config: Pick<ProxyConfig, 'body' | 'timeouts'>;
+  held: HeldBytes;
+  /** Counts body bytes as they arrive. */
+  onBytes: (count: number) => void;
+}>;
+
+const NO_BYTES = Buffer.alloc(0);
+
+export function readBody(
+  request: IncomingMessage,
+  work: Readonly<{ run: Run; inspector: BodyInspector; settle: (outcome: BodyOutcome) => void }>,
+  deps: BodyDeps,
+): void {
+  new BodyReader(request, work, deps).start();
+}
+
+class BodyReader {
+  private readonly chunks: Buffer[] = [];
+  private heldHere = 0;
+  private queue: Promise<void> = Promise.resolve();
+  private decoder: Decoder | undefined;
+  private sink: BodySink | undefined;
+  private over = false;
+  private findings: readonly Finding[] = [];
+  private timer: NodeJS.Timeout | undefined;
+  private pending = 0;
+
+  constructor(
+    private readonly request: IncomingMessage,
+    private readonly work: Readonly<{ run: Run; inspector: BodyInspector; settle: (outcome: BodyOutcome) => void }>,
+    private readonly deps: BodyDeps,
+  ) {}
+
+  start(): void {
+    const { body } = this.deps.config;
+    const coding = this.work.run.facts.headers.get('content-encoding');
+    const caps = { outputBytesMax: Math.max(body.structured, body.judgedWhole), ratioMax: body.decodedRatio };
+    const opened = openDecoder(coding, caps);
+    if (opened !== undefined && 'problem' in opened) return this.finish(this.refusal(opened));
+    this.decoder = opened;
+    this.arm();
+    this.request.on('data', this.onData);
+    this.request.on('end', this.onEnd);
+    this.request.on('close', this.onClose);
+    this.request.on('error', this.onClose);
+  }
+
+  private readonly onData = (chunk: Buffer): void => {
+    this.arm();
+    this.deps.onBytes(chunk.length);
+    if (this.over) return;
+    this.pending++;
+    this.enqueue(() => this.take(chunk));
+    if (this.pending > 4) this.request.pause();
+  };
+
+  private readonly onEnd = (): void => {
+    clearTimeout(this.timer);
+    this.enqueue(() => this.takeEnd());
+  };
+
+  private readonly onClose = (): void => {
+    clearTimeout(this.timer);
+    if (this.over || this.request.complete) return;
+    this.giveUp(0);
+  };
+
+  private arm(): void {
+    if (this.timer === undefined) {
+      this.timer = setTimeout(() => this.giveUp(408), this.deps.config.timeouts.body);
+      this.timer.unref();
+    } else this.timer.refresh();
+  }
+
+  /** Work on chunks in their order, one at a time. */
+  private enqueue(act: () => Promise<void> | void): void {
+    this.queue = this.queue.then(act).catch((error: unknown) => {
+      this.finish(this.refusal({ id: 'BODY-FAILED', status: 400, problem: (error as Error).message }));
+    });
+  }
+
+  private async take(chunk: Buffer): Promise<void> {
+    if (this.over) return;
+    const { inspector } = this.work;
+    const plain = this.decoder === undefined ? chunk : await this.decoder.write(chunk);
+    if ('problem' in plain) return this.finish(this.refusal(plain));
+    if (plain.length > 0) await this.inspect(inspector.write(plain));
+    this.pending--;
+    if (this.over) return;
+    if (this.sink !== undefined) {
+      if (!this.sink.push(chunk)) return;
+      this.request.resume();
+      return;
+    }
+    if (this.hold(chunk)) this.request.resume();
+  }
+
+  private async takeEnd(): Promise<void> {
+    if (this.over) return;
+    const rest = this.decoder === undefined ? NO_BYTES : await this.decoder.end();
+    if ('problem' in rest) return this.finish(this.refusal(rest));
+    if (rest.length > 0) await this.inspect(this.work.inspector.write(rest));
+    await this.inspect(this.work.inspector.end());
+    const decision = await this.judge();
+    if (decision.status > 0) return this.finish({ kind: 'refuse', decision });
+    if (this.sink !== undefined) return this.finishStream((sink) => sink.end());
+    this.finish({ kind: 'whole', body: this.chunks.length === 1 ? this.chunks[0]! : Buffer.concat(this.chunks) });
+  }
+
+  private async inspect(brought: readonly Finding[] | Promise<readonly Finding[]>): Promise<void> {
+    const findings = brought instanceof Promise ? await brought : brought;
+    if (findings.length === 0) return;
+    this.findings = findings;
+    const decision = await this.judge();
+    this.findings = [];
+    // A limit alone does not end the reading: the body decides between 429 and 403.
+    if (decision.status > 0 && decision.action !== 'limit') this.finish({ kind: 'refuse', decision });
+  }
+
+  private judge(): Decision | Promise<Decision> {
+    const { inspector, run } = this.work;
+    const { findings } = this;
+    return this.deps.pipeline.body(run, { findings, field: (name) => inspector.field(name) });
+  }
+
+  /** Keeps a chunk back; false where reading must not go on. */
+  private hold(chunk: Buffer): boolean {
+    const { body } = this.deps.config;
+    const { held } = this.deps;
+    const { inspector } = this.work;
+    this.chunks.push(chunk);
+    this.heldHere += chunk.length;
+    held.now += chunk.length;
+    if (held.now > body.heldTotal) {
+      held.refused++;
+      this.finish(this.refusal({ id: 'HELD-FULL', status: 503, problem: 'too many bodies are held at once' }));
+      return false;
+    }
+    if (inspector.mode === 'whole') {
+      if (this.heldHere <= body.structured) return true;
+      const problem = 'a structured body is larger than `body.structured`';
+      this.finish(this.refusal({ id: 'BODY-TOO-LARGE', status: 413, problem }));
+      return false;
+    }
+    if (this.heldHere <= body.judgedWhole) return true;
+    this.goStreaming();
+    return false;
+  }
+
+  private goStreaming(): void {
+    const { run } = this.work;
+    const decision = run.decision;
+    if (decision !== undefined && decision.status > 0) return this.finish({ kind: 'refuse', decision });
+    const held = this.chunks.splice(0);
+    this.deps.held.now -= this.heldHere;
+    this.heldHere = 0;
+    this.request.pause();
+    this.work.settle({
+      kind: 'stream',
+      held,
+      follow: (sink) => {
+        this.sink = sink;
+        sink.onDrain(() => this.request.resume());
+        this.request.resume();
+      },
+    });
+  }
+
+  private finish(outcome: BodyOutcome): void {
+    if (this.over) return;
+    if (this.sink !== undefined && outcome.kind === 'refuse') {
+      return this.finishStream((sink) => sink.refuse(outcome.decision));
+    }
+    this.release();
+    this.work.settle(outcome);
+  }
+
+  private finishStream(act: (sink: BodySink) => void): void {
+    const { sink } = this;
+    if (this.over || sink === undefined) return;
+    this.release();
+    act(sink);
+  }
+
+  private giveUp(status: 0 | 408): void {
+    if (this.sink !== undefined) return this.finishStream((sink) => sink.gone());
+    this.finish({ kind: 'gone', status });
+  }
+
+  private release(): void {
+    this.over = true;
+    clearTimeout(this.timer);
+    this.decoder?.close();
+    this.deps.held.now -= this.heldHere;
+    this.heldHere = 0;
+    this.request.off('data', this.onData);
+    this.request.off('end', this.onEnd);
+  }
+
+  private refusal(problem: DecodeProblem | { id: string; status: 503 | 400; problem: string }): BodyOutcome {
+    const finding: Finding = {
+      id: problem.id,
+      kind: 'malformed',
+      points: 0,
+      status: problem.status,
+      message: problem.problem,
+    };
+    const { run } = this.work;
+    run.found[run.found.length - 1] = [...(run.found[run.found.length - 1] ?? []), finding];
+    const decision: Decision = { action: 'block', status: problem.status, reason: problem.problem, ruleIds: [] };
+    run.decision = decision;
+    return { kind: 'refuse', decision };
+  }
+}

@@ -1,0 +1,149 @@
+/**
+ * What one request and its answer have in common while they are under way: sockets, counters, times, the run
+ * through the pipeline. Owned by handle.ts; forward.ts and upgrade.ts write into it what they saw.
+ */
+import type { Decision } from '../core/decision.js';
+import type { DecisionEvent, Step } from '../core/event.js';
+import type { RequestFacts } from '../core/request.js';
+import { scoreOf, stepsOf, type Pipeline, type Run } from '../pipeline/run.js';
+import type { RuleEngine } from '../rules/engine.js';
+import type { UpstreamSet } from './upstream.js';
+import type { FactsSettings, FramingProblem } from './facts.js';
+import type { ProxyConfig, SiteConfig } from './config.js';
+
+/** Everything a request keeps from its beginning to its end, whatever is reloaded meanwhile. */
+export type Snapshot = Readonly<{
+  config: ProxyConfig;
+  settings: FactsSettings;
+  sites: ReadonlyMap<string, SiteConfig>;
+  pipeline: Pipeline;
+  rules: RuleEngine;
+  upstreams: UpstreamSet;
+  /** A refusal for cause: the source's observed score rises. */
+  onRefused: (run: Run) => void;
+  asn: (ip: string) => number | undefined;
+  /** Keyed hashes of session, key and user, for the log. */
+  identities: (facts: RequestFacts) => { session?: string; apiKey?: string; user?: string };
+}>;
+
+export type UpstreamTrace = NonNullable<DecisionEvent['upstream']>;
+
+export type Exchange = {
+  readonly snapshot: Snapshot;
+  readonly startedMs: number;
+  run: Run | undefined;
+  upstream: UpstreamTrace | undefined;
+  status: number;
+  bytesIn: number;
+  bytesOut: number;
+  clientAborted: boolean;
+  bodyInspection: 'whole' | 'streamed' | undefined;
+  error: string | undefined;
+  done: boolean;
+};
+
+export function openExchange(snapshot: Snapshot): Exchange {
+  return {
+    snapshot,
+    startedMs: performance.now(),
+    run: undefined,
+    upstream: undefined,
+    status: 0,
+    bytesIn: 0,
+    bytesOut: 0,
+    clientAborted: false,
+    bodyInspection: undefined,
+    error: undefined,
+    done: false,
+  };
+}
+
+const JUDGING = ['reputation', 'limits', 'headers', 'rules'] as const;
+const PASSED: Decision = { action: 'pass', status: 0, reason: 'nothing against it', ruleIds: [] };
+
+export type EventIdentity = Readonly<{ node: string; worker: number }>;
+
+/** The one event of a judged request. */
+export function eventOf(exchange: Exchange, who: EventIdentity): DecisionEvent | undefined {
+  const { run, snapshot } = exchange;
+  if (run === undefined) return undefined;
+  const { facts } = run;
+  const decision = run.decision ?? PASSED;
+  const score = scoreOf(run.found.flat());
+  const steps: Step[] = stepsOf(run, JUDGING);
+  const decisionUs = Math.round(run.decisionMs * 1000);
+  steps.push({ stage: 'decision', before: score, after: score, durationUs: decisionUs, findings: [] });
+  const asn = snapshot.asn(facts.client.ip);
+  const event: DecisionEvent = {
+    v: 1,
+    time: new Date(facts.receivedAtMs).toISOString(),
+    requestId: facts.requestId,
+    node: who.node,
+    worker: who.worker,
+    site: facts.site,
+    host: facts.host,
+    client: {
+      ip: facts.client.ip,
+      key: facts.client.key,
+      userAgent: facts.headers.get('user-agent') ?? '',
+      ...snapshot.identities(facts),
+    },
+    method: facts.method,
+    path: facts.path,
+    status: exchange.status,
+    action: exchange.error !== undefined && decision.action === 'pass' ? 'error' : decision.action,
+    reason: exchange.error ?? decision.reason,
+    ruleIds: [...decision.ruleIds],
+    score,
+    steps,
+    durationUs: {
+      total: Math.round((performance.now() - exchange.startedMs) * 1000),
+      reputation: steps[0]!.durationUs,
+      limits: steps[1]!.durationUs,
+      headers: steps[2]!.durationUs,
+      rules: steps[3]!.durationUs,
+      decision: decisionUs,
+    },
+    bytesIn: exchange.bytesIn,
+    bytesOut: exchange.bytesOut,
+  };
+  if (asn !== undefined) event.client.asn = asn;
+  if (facts.query !== '') event.query = facts.query;
+  if (decision.wouldBe !== undefined) event.wouldBe = decision.wouldBe;
+  if (exchange.upstream !== undefined) event.upstream = exchange.upstream;
+  if (exchange.clientAborted) event.clientAborted = true;
+  if (exchange.bodyInspection !== undefined) event.bodyInspection = exchange.bodyInspection;
+  if (exchange.error !== undefined) event.error = exchange.error;
+  return event;
+}
+
+/** The event of a request that could not be read: refused before any stage. */
+export function framingEvent(
+  problem: FramingProblem,
+  seen: Readonly<{ requestId: string; ip: string; method: string; target: string; host: string; nowMs: number }>,
+  who: EventIdentity,
+): DecisionEvent {
+  const finding = { id: problem.id, kind: 'malformed', points: 0, status: problem.status, message: problem.problem } as const;
+  const nothing = { total: 0, reputation: 0, limits: 0, headers: 0, rules: 0, decision: 0 };
+  return {
+    v: 1,
+    time: new Date(seen.nowMs).toISOString(),
+    requestId: seen.requestId,
+    node: who.node,
+    worker: who.worker,
+    site: 'unknown',
+    host: seen.host,
+    client: { ip: seen.ip, key: seen.ip },
+    method: seen.method,
+    path: seen.target.split('?', 1)[0] ?? '',
+    status: problem.status,
+    action: 'block',
+    reason: problem.problem,
+    ruleIds: [],
+    score: 0,
+    steps: [{ stage: 'framing', before: 0, after: 0, durationUs: 0, findings: [finding] }],
+    durationUs: nothing,
+    bytesIn: 0,
+    bytesOut: 0,
+  };
+}

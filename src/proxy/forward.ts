@@ -1,0 +1,225 @@
+/**
+ * To the origin and back: one undici dispatch an attempt. Retries only where nothing was sent, or where an
+ * idempotent request died on a reused connection before any answer (RFC 9110 section 9.2.2). The client leaving
+ * aborts the origin's side; the origin breaking off in mid-answer breaks off the client's.
+ */
+import type { ServerResponse } from 'node:http';
+import { Readable } from 'node:stream';
+import type { Dispatcher } from 'undici';
+import type { Exchange } from './exchange.js';
+import { requestHeaders, responseHeaders } from './forward-headers.js';
+import type { Address } from './upstream.js';
+
+export type ForwardBody =
+  | Readonly<{ kind: 'none' }>
+  | Readonly<{ kind: 'whole'; bytes: Buffer }>
+  | Readonly<{ kind: 'stream'; source: Readable; contentLength: number | undefined }>;
+
+export type ForwardHooks = Readonly<{
+  /** The gate answers by itself: 502, 503 or 504, and why. */
+  fail: (status: 502 | 503 | 504, error: string) => void;
+  proto: string;
+  requestComplete: () => boolean;
+}>;
+
+/** `cancel`: the body was refused late; the origin must never see it whole. */
+export type ForwardHandle = Readonly<{ cancel: () => void }>;
+
+const IDEMPOTENT = new Set(['GET', 'HEAD', 'OPTIONS', 'PUT', 'DELETE', 'TRACE']);
+const ATTEMPTS_MAX = 3;
+/** Nothing had been sent yet when these came up. */
+const NOT_SENT = new Set(['ECONNREFUSED', 'EHOSTUNREACH', 'ENETUNREACH', 'UND_ERR_CONNECT_TIMEOUT', 'EADDRNOTAVAIL', 'ENOTFOUND']);
+const SOCKET_LOST = new Set(['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE']);
+const TIMED_OUT = new Set(['UND_ERR_HEADERS_TIMEOUT', 'UND_ERR_BODY_TIMEOUT', 'UND_ERR_CONNECT_TIMEOUT']);
+
+export function forward(
+  exchange: Exchange,
+  response: ServerResponse,
+  job: Readonly<{ body: ForwardBody; hooks: ForwardHooks }>,
+): ForwardHandle {
+  const running = new Forward(exchange, response, job.body, job.hooks);
+  running.attempt();
+  return { cancel: running.cancel };
+}
+
+class Forward {
+  private readonly tried: Address[] = [];
+  private abort: ((error?: Error) => void) | undefined;
+  private began = false;
+  private ended = false;
+  private clientGone = false;
+  private startedMs = 0;
+
+  constructor(
+    private readonly exchange: Exchange,
+    private readonly response: ServerResponse,
+    private readonly body: ForwardBody,
+    private readonly hooks: ForwardHooks,
+  ) {
+    response.once('close', this.onClientClose);
+  }
+
+  attempt(): void {
+    const { snapshot, run } = this.exchange;
+    const facts = run!.facts;
+    const site = facts.site;
+    const address = snapshot.upstreams.pick(site, this.tried);
+    if (address === undefined) return this.giveUp(503, 'no address of an origin is known');
+    if (address.pool.stats.queued >= snapshot.config.caps.upstreamQueue) {
+      return this.giveUp(503, 'too many requests wait for the origin');
+    }
+    this.tried.push(address);
+    this.startedMs = performance.now();
+    this.exchange.upstream = { address: address.label, status: 0, durationUs: 0, attempts: this.tried.length };
+    const passHost = snapshot.sites.get(site)?.passHost ?? true;
+    const headers = requestHeaders(facts, {
+      host: passHost && facts.headers.has('host') ? facts.headers.get('host')! : address.origin.hostHeader,
+      proto: this.hooks.proto,
+      contentLength: this.contentLength(facts.contentLength),
+    });
+    const options: Dispatcher.DispatchOptions = {
+      path: facts.target,
+      method: facts.method as Dispatcher.HttpMethod,
+      headers,
+      body: this.body.kind === 'none' ? null : this.body.kind === 'whole' ? this.body.bytes : this.body.source,
+    };
+    address.pool.dispatch(options, this.handler(address));
+  }
+
+  private contentLength(received: number | undefined): number | undefined {
+    if (this.body.kind === 'whole') return this.body.bytes.length;
+    return this.body.kind === 'stream' ? this.body.contentLength : received;
+  }
+
+  private handler(address: Address): Dispatcher.DispatchHandler {
+    return {
+      onConnect: (abort: (error?: Error) => void) => {
+        this.abort = abort;
+        if (this.clientGone) abort(new Error('client left'));
+      },
+      onHeaders: (status: number, raw: Buffer[], resume: () => void, text: string) => {
+        return this.onHeaders(address, { status, raw, resume, text });
+      },
+      onData: (chunk: Buffer) => {
+        this.exchange.bytesOut += chunk.length;
+        return this.response.write(chunk);
+      },
+      onComplete: (trailers: string[] | null) => this.onComplete(trailers as unknown as Buffer[] | null),
+      onError: (error: Error) => this.onError(address, error),
+      onUpgrade: () => this.abort?.(new Error('an upgrade that was not asked for')),
+    } as unknown as Dispatcher.DispatchHandler;
+  }
+
+  private onHeaders(address: Address, head: { status: number; raw: Buffer[]; resume: () => void; text: string }): boolean {
+    const { response, exchange } = this;
+    if (head.status < 200) {
+      if (head.status === 103) earlyHints(response, head.raw);
+      return true;
+    }
+    this.began = true;
+    exchange.status = head.status;
+    exchange.upstream!.status = head.status;
+    exchange.upstream!.durationUs = Math.round((performance.now() - this.startedMs) * 1000);
+    exchange.snapshot.upstreams.succeeded(address);
+    const flat = responseHeaders(head.raw, { dropLength: head.status === 204 });
+    if (!this.hooks.requestComplete()) {
+      response.shouldKeepAlive = false;
+      flat.push('Connection', 'close');
+    }
+    response.sendDate = false;
+    try {
+      response.writeHead(head.status, head.text, flat);
+    } catch (error) {
+      this.abort?.(error as Error);
+      return true;
+    }
+    if (isStream(flat)) response.flushHeaders();
+    response.on('drain', head.resume);
+    return true;
+  }
+
+  private onComplete(trailers: Buffer[] | null): void {
+    this.ended = true;
+    this.response.off('close', this.onClientClose);
+    if (trailers !== null && trailers.length > 0) this.response.addTrailers(pairs(trailers));
+    this.response.end();
+    if (this.body.kind === 'stream' && !this.hooks.requestComplete()) this.body.source.destroy();
+  }
+
+  private onError(address: Address, error: Error): void {
+    if (this.ended) return;
+    const code = (error as NodeJS.ErrnoException).code ?? 'UNKNOWN';
+    const { exchange, response } = this;
+    const { upstreams } = exchange.snapshot;
+    if (this.clientGone || response.destroyed) {
+      this.ended = true;
+      return;
+    }
+    upstreams.failed(address);
+    if (exchange.upstream !== undefined) exchange.upstream.error = code;
+    if (this.began) {
+      this.ended = true;
+      exchange.error = `the origin broke off in mid-answer (${code})`;
+      response.destroy();
+      return;
+    }
+    if (this.mayRetry(code)) return this.attempt();
+    this.giveUp(TIMED_OUT.has(code) ? 504 : 502, `the origin did not answer (${code})`);
+  }
+
+  private mayRetry(code: string): boolean {
+    if (this.tried.length >= ATTEMPTS_MAX || this.body.kind === 'stream') return false;
+    if (NOT_SENT.has(code)) return this.exchange.snapshot.upstreams.addresses(this.exchange.run!.facts.site).length > 1;
+    return SOCKET_LOST.has(code) && IDEMPOTENT.has(this.exchange.run!.facts.method) && this.tried.length < 2;
+  }
+
+  private giveUp(status: 502 | 503 | 504, error: string): void {
+    this.ended = true;
+    this.response.off('close', this.onClientClose);
+    if (this.body.kind === 'stream') this.body.source.destroy();
+    this.exchange.error = error;
+    this.hooks.fail(status, error);
+  }
+
+  readonly cancel = (): void => {
+    this.ended = true;
+    this.response.off('close', this.onClientClose);
+    this.abort?.(new Error('refused in mid-body'));
+  };
+
+  private readonly onClientClose = (): void => {
+    if (this.ended || this.response.writableFinished) return;
+    this.clientGone = true;
+    this.exchange.clientAborted = true;
+    this.abort?.(new Error('client left'));
+    if (this.body.kind === 'stream') this.body.source.destroy();
+  };
+}
+
+function earlyHints(response: ServerResponse, raw: readonly Buffer[]): void {
+  const link: string[] = [];
+  for (let index = 0; index < raw.length; index += 2) {
+    if (raw[index]!.toString('latin1').toLowerCase() === 'link') link.push(raw[index + 1]!.toString('latin1'));
+  }
+  if (link.length > 0) response.writeEarlyHints({ link });
+}
+
+const STREAM_TYPE = /^(?:text\/event-stream|application\/(?:x-ndjson|stream\+json|grpc))/i;
+
+function isStream(flat: readonly string[]): boolean {
+  let chunked = true;
+  for (let index = 0; index < flat.length; index += 2) {
+    const name = flat[index]!;
+    if (name.length === 14 && name.toLowerCase() === 'content-length') chunked = false;
+    if (name.length === 12 && name.toLowerCase() === 'content-type' && STREAM_TYPE.test(flat[index + 1]!)) return true;
+  }
+  return chunked;
+}
+
+function pairs(raw: readonly Buffer[]): [string, string][] {
+  const out: [string, string][] = [];
+  for (let index = 0; index < raw.length; index += 2) {
+    out.push([raw[index]!.toString('latin1'), raw[index + 1]!.toString('latin1')]);
+  }
+  return out;
+}

@@ -1,0 +1,105 @@
+/** Builds every engine of a worker from one config and joins them into the snapshot that requests run on. */
+import type { Channel } from '../core/channel.js';
+import { createNetworkSet } from '../core/address.js';
+import type { Clock } from '../core/clock.js';
+import type { Fault } from '../core/errors.js';
+import type { Config } from '../config/schema.js';
+import { createHeaderScoring } from '../headers/score.js';
+import type { Identities } from '../core/identity.js';
+import { createIdentities } from '../identity/index.js';
+import { createLimiter } from '../limits/limiter.js';
+import type { CounterStore } from '../limits/limiter-contract.js';
+import { createPipeline, type Run } from '../pipeline/run.js';
+import { stagesOf } from '../pipeline/stages/index.js';
+import type { Snapshot } from '../proxy/exchange.js';
+import { createSiteLookup } from '../proxy/host.js';
+import { createUpstreams, systemResolver, type Resolver } from '../proxy/upstream.js';
+import type { Reputation } from '../reputation/contract.js';
+import { createReputation } from '../reputation/index.js';
+import { createRuleEngine } from '../rules/index.js';
+
+export type Log = (level: 'info' | 'warn' | 'error', message: string, fields?: Readonly<Record<string, unknown>>) => void;
+
+export type EngineDeps = Readonly<{
+  store: CounterStore;
+  channel: Channel | undefined;
+  clock: Clock;
+  log: Log;
+  /** The same for all workers, so that a session hashes alike everywhere. */
+  hashKey: string;
+  resolver?: Resolver;
+  onFault?: (fault: Fault) => void;
+}>;
+
+export type Engines = Readonly<{
+  snapshot: Snapshot;
+  reputation: Reputation;
+  ruleCount: number;
+  close(): Promise<void>;
+}>;
+
+/** Throws a Fault (RULES_INVALID, FEED_UNREADABLE …) where the config cannot be carried out; then nothing stays open. */
+export async function buildEngines(config: Config, deps: EngineDeps): Promise<Engines> {
+  const { baseDir } = config;
+  const { clock, log, channel } = deps;
+  const rules = await createRuleEngine(config.rules, { baseDir });
+  const reputation = createReputation(config.reputation, { baseDir, clock, log, ...(channel ? { channel } : {}) });
+  const identities = createIdentities(config.identity, deps.hashKey);
+  const limiter = createLimiter(config.limits, { store: deps.store, identities, clock });
+  const apiKeyHeader = config.identity.apiKey?.header;
+  const scoreHeaders = createHeaderScoring(config.headers, apiKeyHeader === undefined ? {} : { apiKeyHeader });
+  const observing = new Set(config.sites.filter((site) => (site.mode ?? config.mode) === 'observe').map((site) => site.name));
+  const upstreams = createUpstreams(config, {
+    resolver: deps.resolver ?? systemResolver,
+    nowMs: clock.nowMs,
+    onProblem: (message) => log('warn', message),
+  });
+  const pipeline = createPipeline(stagesOf({ reputation, limiter, scoreHeaders, rules }), {
+    pipeline: config.pipeline,
+    decision: config.decision,
+    observes: (site) => observing.has(site),
+    refuseUnknownHost: config.unknownHost === 'refuse',
+    onFault: deps.onFault ?? ((fault) => log('warn', fault.message, { code: fault.code })),
+  });
+  await reputation.start();
+  await upstreams.start();
+  const snapshot: Snapshot = {
+    config,
+    settings: {
+      headersMax: config.caps.headers,
+      siteOf: createSiteLookup(config.sites),
+      fallbackSite: config.sites[0]!.name,
+      trusted: createNetworkSet(config.trustedProxies),
+      ipv6Prefix: config.ipv6Prefix,
+    },
+    sites: new Map(config.sites.map((site) => [site.name, site])),
+    pipeline,
+    rules,
+    upstreams,
+    onRefused: (run) => raiseFor(run, reputation, config.reputation.points.refusal),
+    asn: (ip) => reputation.asn(ip)?.number,
+    identities: (facts) => logIdentities(identities, facts),
+  };
+  return {
+    snapshot,
+    reputation,
+    ruleCount: rules.ruleCount,
+    async close() {
+      await Promise.all([reputation.close(), upstreams.close()]);
+    },
+  };
+}
+
+/** Only rules raise a source's score: never a limit, a list, or our own 4xx for what could not be read. */
+function raiseFor(run: Run, reputation: Reputation, points: number): void {
+  const decision = run.decision;
+  if (decision?.action !== 'block' || decision.ruleIds.length === 0) return;
+  if (run.found[0]!.some((finding) => finding.kind === 'allow' || finding.kind === 'deny')) return;
+  reputation.raise(run.facts.client, points);
+}
+
+function logIdentities(identities: Identities, facts: Run['facts']): ReturnType<Snapshot['identities']> {
+  const session = identities.read('session', facts);
+  const apiKey = identities.read('apiKey', facts);
+  return { ...(session === undefined ? {} : { session }), ...(apiKey === undefined ? {} : { apiKey }) };
+}
