@@ -1,0 +1,176 @@
+/**
+ * Keeps one feed fresh: loads it, refuses implausible versions, keeps the last good one, and saves a copy of it to
+ * start from while the source is down. The value in use is swapped whole, so a reader never sees half of one.
+ */
+import { copyFile, mkdir, mkdtemp, rename, rm, stat } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Clock } from '../core/clock.js';
+import { describeFault, Fault } from '../core/errors.js';
+import { fetchFeed } from './fetch.js';
+import { implausible, reason } from './lines.js';
+import type { FeedFile, FeedStatus, Log, Source, Version } from './source.js';
+import { watchFile } from './watch.js';
+
+/** Below this many entries a change of any size is plausible. */
+const JUDGED_FROM = 100;
+const GROWTH_MAX = 20;
+const SHRINK_MIN = 0.05;
+
+export type FeedDeps = Readonly<{
+  clock: Clock;
+  log: Log;
+  stateDir: string | undefined;
+  pollMs: number;
+  /** Runs after each swap. */
+  changed(): void;
+}>;
+
+export type Feed<T> = {
+  value(): T | undefined;
+  status(): FeedStatus;
+  /** Loads once, or falls back on the saved copy; never throws. Then follows changes. */
+  start(): Promise<void>;
+  close(): Promise<void>;
+};
+
+type Held<T> = { value: T | undefined; entries: number; loadedAtMs: number | undefined; problem: string | undefined };
+
+export function createFeed<T>(source: Source<T>, deps: FeedDeps): Feed<T> {
+  const held: Held<T> = { value: undefined, entries: 0, loadedAtMs: undefined, problem: undefined };
+  const from = 'file' in source.from ? source.from.file : source.from.url;
+  let lastModified: string | undefined;
+  let stop: () => void = () => undefined;
+  let running: Promise<void> | undefined;
+  let again = false;
+
+  const accept = (version: Version<T>, atMs: number): void => {
+    if (held.value !== undefined) refuseImplausible(source, held.entries, version.entries);
+    Object.assign(held, { value: version.value, entries: version.entries, loadedAtMs: atMs });
+    if (version.warning !== undefined) deps.log('warn', `${source.feed}: ${version.warning}`, { feed: source.feed, from });
+    deps.changed();
+  };
+  const load = async (): Promise<void> => {
+    try {
+      const modified = await loadOnce(source, { since: lastModified, stateDir: deps.stateDir }, (version) => {
+        accept(version, deps.clock.nowMs());
+      });
+      if (modified.unchanged) held.loadedAtMs = deps.clock.nowMs();
+      lastModified = modified.lastModified;
+      if (held.problem !== undefined) deps.log('info', `${source.feed} is good again`, { feed: source.feed, from });
+      held.problem = undefined;
+    } catch (error) {
+      report(error);
+    }
+  };
+  const report = (error: unknown): void => {
+    const problem = reason(error);
+    const code = error instanceof Fault ? error.code : undefined;
+    // A source that stays down says the same each time: once is enough.
+    if (problem !== held.problem) deps.log('warn', describeFault(error), { feed: source.feed, from, code });
+    held.problem = problem;
+  };
+  /** One load at a time; a change noticed meanwhile is loaded after it. */
+  const refresh = (): Promise<void> => {
+    if (running !== undefined) {
+      again = true;
+      return running;
+    }
+    running = load().finally(() => {
+      running = undefined;
+      if (again) {
+        again = false;
+        void refresh();
+      }
+    });
+    return running;
+  };
+  const startSaved = async (): Promise<void> => {
+    if (held.value !== undefined || deps.stateDir === undefined) return;
+    const path = savedPath(deps.stateDir, source.feed);
+    try {
+      const { mtimeMs } = await stat(path);
+      accept(await source.read({ feed: source.feed, path, from: path }), mtimeMs);
+      deps.log('warn', `${source.feed}: started from the saved copy`, { feed: source.feed, from: path });
+    } catch {
+      deps.log('warn', `${source.feed}: no version at hand; it judges nobody until one loads`, { feed: source.feed, from });
+    }
+  };
+
+  return {
+    value: () => held.value,
+    status: () => ({
+      feed: source.feed,
+      entries: held.entries,
+      ageMs: held.loadedAtMs === undefined ? -1 : Math.max(0, deps.clock.nowMs() - held.loadedAtMs),
+      ok: held.value !== undefined && held.problem === undefined,
+      problem: held.problem,
+    }),
+    async start() {
+      // Followed from before the first load, so that a change during it is not missed.
+      stop = follow(source, deps.pollMs, () => void refresh());
+      await refresh();
+      await startSaved();
+    },
+    async close() {
+      stop();
+      again = false;
+      await running;
+    },
+  };
+}
+
+function follow<T>(source: Source<T>, pollMs: number, refresh: () => void): () => void {
+  if ('file' in source.from) return watchFile(source.from.file, pollMs, refresh);
+  const timer = setInterval(refresh, source.from.refreshMs);
+  timer.unref();
+  return () => clearInterval(timer);
+}
+
+type Where = Readonly<{ since: string | undefined; stateDir: string | undefined }>;
+type Loaded = Readonly<{ unchanged: boolean; lastModified: string | undefined }>;
+
+async function loadOnce<T>(source: Source<T>, where: Where, accept: (version: Version<T>) => void): Promise<Loaded> {
+  const { feed, from } = source;
+  if ('file' in from) {
+    accept(await source.read({ feed, path: from.file, from: from.file }));
+    if (where.stateDir !== undefined) await save(where.stateDir, feed, from.file);
+    return { unchanged: false, lastModified: undefined };
+  }
+  const folder = await mkdtemp(join(tmpdir(), 'tidegate-feed-'));
+  try {
+    const file: FeedFile = { feed, path: join(folder, feed), from: from.url };
+    const fetched = await fetchFeed(file, { timeoutMs: from.timeoutMs, since: where.since });
+    if (!fetched.changed) return { unchanged: true, lastModified: fetched.lastModified };
+    accept(await source.read(file));
+    if (where.stateDir !== undefined) await save(where.stateDir, feed, file.path);
+    return { unchanged: false, lastModified: fetched.lastModified };
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+/** The copy appears whole or not at all; several workers may write it at once. */
+async function save(stateDir: string, feed: string, path: string): Promise<void> {
+  const target = savedPath(stateDir, feed);
+  const draft = `${target}.${process.pid}.tmp`;
+  try {
+    await mkdir(stateDir, { recursive: true });
+    await copyFile(path, draft);
+    await rename(draft, target);
+  } catch (error) {
+    await rm(draft, { force: true });
+    throw new Fault('FEED_UNREADABLE', { feed, from: path, why: `its copy cannot be saved: ${reason(error)}` }, error);
+  }
+}
+
+function savedPath(stateDir: string, feed: string): string {
+  return join(stateDir, `${feed}.last`);
+}
+
+function refuseImplausible<T>(source: Source<T>, before: number, after: number): void {
+  const name = { feed: source.feed, from: 'file' in source.from ? source.from.file : source.from.url };
+  if (before < JUDGED_FROM) return;
+  if (after > before * GROWTH_MAX) throw implausible(name, `${after} entries after ${before}`);
+  if (after <= before * SHRINK_MIN) throw implausible(name, `only ${after} entries after ${before}`);
+}
