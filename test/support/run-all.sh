@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# Runs every test and ends with `N passed, N failed, N skipped`; the exit code says whether all passed.
+set -uo pipefail
+cd "$(dirname "$0")/../.."
+
+if ! command -v redis-server >/dev/null 2>&1; then
+  if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+    echo "installing redis-server"
+    (apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq redis-server) >/dev/null 2>&1 ||
+      echo "redis-server could not be installed; no test needs it yet"
+  else
+    echo "redis-server is missing; no test needs it yet"
+  fi
+fi
+echo "Redis and Kafka are not started: no test of this version needs them"
+
+mkdir -p .tap
+results=.tap/results.tap
+timeout --kill-after=20 "${TEST_SECONDS_MAX:-570}" npx tap --reporter=tap "$@" 2>.tap/errors.log |
+  tee "$results" | grep --line-buffered -E '^(ok|not ok) [0-9]+ - '
+status=${PIPESTATUS[0]}
+[ "$status" = 124 ] && echo "not ok 1 - the whole run ended within ${TEST_SECONDS_MAX:-570} seconds" >>"$results"
+[ -s .tap/errors.log ] && tail -20 .tap/errors.log
+node test/support/summarize.mjs "$results"
+summary=$?
+[ "$status" = 0 ] && [ "$summary" = 0 ]
