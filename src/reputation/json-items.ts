@@ -4,6 +4,8 @@
  */
 
 const ITEM_MAX = 256 * 1024;
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
 
 type JsonItems = {
   /** False when the document does not begin with `{` or an item is over 256 KB. */
@@ -18,58 +20,65 @@ export function createJsonItems(key: string, take: (text: string) => void): Json
   let begun = false;
   let inString = false;
   let escaped = false;
-  let name = '';
   let inArray = false;
+  /** The text kept so far of a top-level string or of an item, and where it goes on in this chunk (-1: none). */
+  let name = '';
+  let nameFrom = -1;
   let item = '';
+  let itemFrom = -1;
 
-  const open = (code: number, inItem: boolean): void => {
-    depth++;
-    if (code === 0x5b && depth === 2 && !inItem) inArray = name === key;
+  const inText = (chunk: string, at: number, code: number): void => {
+    if (escaped) escaped = false;
+    else if (code === BACKSLASH) escaped = true;
+    else if (code === QUOTE) {
+      inString = false;
+      if (nameFrom >= 0) name += chunk.slice(nameFrom, at);
+      nameFrom = -1;
+    }
   };
-  const close = (): void => {
+  const beginText = (at: number): void => {
+    inString = true;
+    if (depth !== 1) return;
+    name = '';
+    nameFrom = at + 1;
+  };
+  const open = (at: number, isObject: boolean): void => {
+    if (depth === 1) inArray = !isObject && name === key;
+    if (depth === 2 && isObject && inArray) itemFrom = at;
+    depth++;
+  };
+  const close = (chunk: string, at: number): void => {
     depth--;
     if (depth === 1) inArray = false;
+    if (depth !== 2 || itemFrom < 0) return;
+    take(item + chunk.slice(itemFrom, at + 1));
+    item = '';
+    itemFrom = -1;
   };
-
-  const push = (chunk: string): boolean => {
-    // Start of the part of this chunk that belongs to the current item or top-level name; -1 outside of them.
-    let itemFrom = item === '' ? -1 : 0;
-    let nameFrom = inString && depth === 1 ? 0 : -1;
+  const scan = (chunk: string): boolean => {
     for (let at = 0; at < chunk.length; at++) {
       const code = chunk.charCodeAt(at);
-      if (inString) {
-        if (escaped) escaped = false;
-        else if (code === 0x5c) escaped = true;
-        else if (code === 0x22) {
-          inString = false;
-          if (nameFrom >= 0) name += chunk.slice(nameFrom, at);
-          nameFrom = -1;
-        }
-        continue;
-      }
-      if (code === 0x22) {
-        inString = true;
-        if (depth === 1) {
-          name = '';
-          nameFrom = at + 1;
-        }
-      } else if (code === 0x7b || code === 0x5b) {
-        if (!begun && code !== 0x7b) return false;
-        begun = true;
-        if (code === 0x7b && depth === 2 && inArray) itemFrom = at;
-        open(code, itemFrom >= 0);
-      } else if (code === 0x7d || code === 0x5d) {
-        close();
-        if (itemFrom >= 0 && depth === 2) {
-          take(item + chunk.slice(itemFrom, at + 1));
-          item = '';
-          itemFrom = -1;
-        }
-      } else if (!begun && code > 0x20 && code < 0x80) return false;
+      if (inString) inText(chunk, at, code);
+      else if (!begun) {
+        if (code === 0x7b) open(at, (begun = true));
+        else if (code > 0x20 && code < 0x80) return false;
+      } else if (code === QUOTE) beginText(at);
+      else if (code === 0x7b || code === 0x5b) open(at, code === 0x7b);
+      else if (code === 0x7d || code === 0x5d) close(chunk, at);
     }
-    if (nameFrom >= 0) name = (name + chunk.slice(nameFrom)).slice(-ITEM_MAX);
-    if (itemFrom >= 0) item += chunk.slice(itemFrom);
+    return true;
+  };
+  const push = (chunk: string): boolean => {
+    if (!scan(chunk)) return false;
+    if (nameFrom >= 0) {
+      name = (name + chunk.slice(nameFrom)).slice(0, ITEM_MAX);
+      nameFrom = 0;
+    }
+    if (itemFrom >= 0) {
+      item += chunk.slice(itemFrom);
+      itemFrom = 0;
+    }
     return item.length <= ITEM_MAX;
   };
-  return { push, complete: () => begun && depth === 0 };
+  return { push, complete: () => begun && depth === 0 && !inString };
 }
