@@ -14,6 +14,8 @@ export const FAULTS = {
   LISTEN_FAILED: { message: 'cannot listen on {address}: {why}', remedy: 'choose another address under `listen`, or stop what holds this one' },
   STORE_TIMEOUT: { message: 'the counter store did not answer within {ms} ms', remedy: 'limits follow `limits.onFailure` until it answers; look at the supervisor or Redis' },
   STORE_CLOSED: { message: 'the counter store is closed', remedy: 'nothing to do while the gate stops; otherwise restart it' },
+  STORE_FAILED: { message: 'the counter store failed: {why}', remedy: 'limits follow `limits.onFailure` until it answers; see the cause below' },
+  STORE_OVERLOADED: { message: '{count} checks already wait for the counter store', remedy: 'limits follow `limits.onFailure`; give the supervisor or Redis more room' },
   STAGE_FAILED: { message: 'stage {stage} failed: {why}', remedy: 'requests follow `pipeline.onFailure.{stage}` meanwhile; report this with the cause below' },
   STAGE_DEADLINE: { message: 'stage {stage} took longer than {ms} ms', remedy: 'requests follow `pipeline.onFailure.{stage}`; look at the dependency of that stage' },
   WORKER_DIED: { message: 'worker {id} (pid {pid}) ended with {how}', remedy: 'a new one starts after {ms} ms; its requests in flight are lost' },

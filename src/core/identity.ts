@@ -1,0 +1,15 @@
+/** The names under which a request's sender can be counted, and how the engines ask for them. Values never hold a secret. */
+import type { RequestFacts } from './request.js';
+
+export const IDENTITIES = ['ip', 'wideIp', 'session', 'apiKey', 'user', 'path', 'host'] as const;
+export type IdentityName = (typeof IDENTITIES)[number];
+
+/** First text value of a body field; present only once the body was read. */
+export type FieldReader = (name: string) => string | undefined;
+
+export type Identities = Readonly<{
+  /** Address text, or a keyed hash for whatever could be a secret; undefined where the request does not carry it. */
+  read(name: IdentityName, facts: RequestFacts, field: FieldReader | undefined): string | undefined;
+  /** True where a body field may hold it, so that a request with a body has to be read first. */
+  inBody(name: IdentityName): boolean;
+}>;

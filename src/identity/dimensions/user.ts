@@ -1,0 +1,66 @@
+/**
+ * The user a request speaks of: a header, else a JWT claim (RFC 7519), else a body field. The JWT's signature is NOT
+ * verified: the claim only names whose allowance is used, it proves nothing, so pair it with an address limit.
+ * Case and outer white space do not make another user.
+ */
+import type { FieldReader } from '../../core/identity.js';
+import type { RequestFacts } from '../../core/request.js';
+import type { Dimension } from '../dimension.js';
+import type { KeyedHash } from '../hash.js';
+
+const TOKEN_MAX = 8192;
+const NAME_MAX = 1024;
+
+export type UserSource = Readonly<{
+  header?: string | undefined;
+  jwtClaim?: string | undefined;
+  jsonField?: string | readonly string[] | undefined;
+}>;
+
+export const user = (source: UserSource, hash: KeyedHash): Dimension => {
+  const fields = source.jsonField === undefined ? [] : [source.jsonField].flat();
+  const header = source.header?.toLowerCase();
+  const claimPath = source.jwtClaim?.split('.');
+  const inHead = (facts: RequestFacts): string | undefined =>
+    (header === undefined ? undefined : plain(facts.headers.get(header))) ??
+    (claimPath === undefined ? undefined : plain(jwtClaim(facts.headers.get('authorization'), claimPath)));
+  return {
+    name: 'user',
+    inBody: fields.length > 0,
+    read(facts, field) {
+      const value = inHead(facts) ?? (field === undefined ? undefined : firstField(fields, field));
+      return value === undefined ? undefined : hash(value);
+    },
+  };
+};
+
+function firstField(fields: readonly string[], field: FieldReader): string | undefined {
+  for (const name of fields) {
+    const value = plain(field(name));
+    if (value !== undefined) return value;
+  }
+  return undefined;
+}
+
+function plain(value: string | undefined): string | undefined {
+  const text = value?.slice(0, NAME_MAX).trim().toLowerCase();
+  return text === '' ? undefined : text;
+}
+
+/** The claim at `path` of a bearer token; undefined for whatever is no JWT. */
+function jwtClaim(header: string | undefined, path: readonly string[]): string | undefined {
+  if (header === undefined || header.length > TOKEN_MAX || !/^bearer /i.test(header)) return undefined;
+  const payload = header.slice(7).split('.', 3)[1];
+  if (payload === undefined) return undefined;
+  let at: unknown;
+  try {
+    at = JSON.parse(Buffer.from(payload, 'base64url').toString('utf8'));
+  } catch {
+    return undefined;
+  }
+  for (const name of path) {
+    if (typeof at !== 'object' || at === null || !Object.hasOwn(at, name)) return undefined;
+    at = (at as Record<string, unknown>)[name];
+  }
+  return typeof at === 'string' ? at : typeof at === 'number' ? String(at) : undefined;
+}
