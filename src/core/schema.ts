@@ -46,7 +46,8 @@ function measured(kind: string, example: string, parse: (text: string) => number
       }
       return parsed;
     })
-    .prefault(fallback);
+    .prefault(fallback)
+    .meta({ kind, ...(range.min === undefined ? {} : { min }), ...(range.max === undefined ? {} : { max }) });
 }
 
 /** A duration in the file (`10s`), whole milliseconds in the code. Range in milliseconds. */

@@ -1,0 +1,181 @@
+/**
+ * What no single key can tell: names and hosts claimed twice, origins that are the gate itself, files that are not
+ * there, keys this version does not serve yet. It reads the values as written, so that it speaks even when the
+ * schema has complaints of its own, and never throws on odd shapes.
+ */
+import { resolve } from 'node:path';
+import type { Path, Problem } from './problem.js';
+
+export type FileCheck = (file: string, kind: 'file' | 'folder') => string | undefined;
+
+const FILES: readonly (readonly [path: Path, kind: 'file' | 'folder'])[] = [
+  [['reputation', 'allowlist'], 'file'],
+  [['reputation', 'blocklist'], 'file'],
+  [['reputation', 'tor', 'file'], 'file'],
+  [['reputation', 'asn', 'database'], 'file'],
+  [['rules', 'native'], 'folder'],
+];
+const NOT_YET = ['redis', 'kafka'];
+
+/** `baseDir` is where relative paths start; `check` says what is wrong with a file, if anything. */
+export function crossCheck(raw: unknown, baseDir: string, check: FileCheck | undefined): Problem[] {
+  const problems: Problem[] = [];
+  for (const key of NOT_YET) {
+    if (at(raw, [key]) !== undefined) {
+      problems.push({
+        path: [key],
+        atKey: true,
+        message: `${key} is not supported yet in 0.1: remove the key`,
+      });
+    }
+  }
+  const crs = at(raw, ['rules', 'crs']);
+  if (crs !== undefined && crs !== null) {
+    problems.push({
+      path: ['rules', 'crs'],
+      atKey: true,
+      message: 'rules.crs is not supported yet in 0.1: remove the key',
+    });
+  }
+  checkSites(raw, problems);
+  const own = listenAddresses(raw, problems);
+  checkLoops(raw, own, problems);
+  if (check !== undefined) checkFiles({ raw, baseDir, check, problems });
+  return problems;
+}
+
+function checkSites(raw: unknown, problems: Problem[]): void {
+  const names = new Map<string, string>();
+  const hosts = new Map<string, string>();
+  list(at(raw, ['sites'])).forEach((site, index) => {
+    const name = at(site, ['name']);
+    claim(names, name, {
+      path: ['sites', index, 'name'],
+      owner: `sites[${index}]`,
+      what: 'the site name',
+      problems,
+    });
+    list(at(site, ['hosts'])).forEach((host, nth) => {
+      const owner = typeof name === 'string' ? `site ${name}` : `sites[${index}]`;
+      claim(hosts, host, { path: ['sites', index, 'hosts', nth], owner, what: 'the host', problems });
+    });
+  });
+}
+
+type Claim = Readonly<{ path: Path; owner: string; what: string; problems: Problem[] }>;
+
+function claim(taken: Map<string, string>, value: unknown, { path, owner, what, problems }: Claim): void {
+  if (typeof value !== 'string') return;
+  const key = value.toLowerCase().replace(/\.$/, '');
+  const holder = taken.get(key);
+  if (holder !== undefined)
+    problems.push({ path, message: `${what} "${value}" is taken by ${holder}; another fits` });
+  else taken.set(key, owner);
+}
+
+type HostPort = Readonly<{ host: string; port: number }>;
+
+function listenAddresses(raw: unknown, problems: Problem[]): HostPort[] {
+  const listen = at(raw, ['listen']);
+  const entries: [Path, unknown][] = Array.isArray(listen)
+    ? listen.map((entry: unknown, index): [Path, unknown] =>
+        typeof entry === 'string'
+          ? [['listen', index], entry]
+          : [['listen', index, 'address'], at(entry, ['address'])],
+      )
+    : [[['listen'], listen ?? '127.0.0.1:8080']];
+  const admin = at(raw, ['admin', 'listen']);
+  if (admin !== undefined) entries.push([['admin', 'listen'], admin]);
+  const own: HostPort[] = [];
+  for (const [path, text] of entries) {
+    if (typeof text !== 'string') continue;
+    const address = hostPort(text);
+    if (address === undefined) {
+      problems.push({
+        path,
+        message: `found "${text}"; an address and port such as 0.0.0.0:8080 or [::]:8080 fits`,
+      });
+    } else if (own.some((other) => address.port !== 0 && same(other, address))) {
+      problems.push({ path, message: `the address ${text} is listened on twice; another port fits` });
+    } else own.push(address);
+  }
+  return own;
+}
+
+function hostPort(text: string): HostPort | undefined {
+  const parts = /^(?:\[([0-9a-f:.]+)\]|([^:[\]\s/]*)):(\d{1,5})$/i.exec(text);
+  const port = Number(parts?.[3]);
+  if (parts === null || port > 65_535) return undefined;
+  return { host: (parts[1] ?? parts[2] ?? '').toLowerCase(), port };
+}
+
+function same(a: HostPort, b: HostPort): boolean {
+  return a.port === b.port && (a.host === b.host || isAny(a.host) || isAny(b.host));
+}
+
+function isAny(host: string): boolean {
+  return host === '' || host === '*' || host === '0.0.0.0' || host === '::';
+}
+
+function isLoopback(host: string): boolean {
+  return host === 'localhost' || host === '::1' || /^127\.\d+\.\d+\.\d+$/.test(host);
+}
+
+function checkLoops(raw: unknown, own: readonly HostPort[], problems: Problem[]): void {
+  list(at(raw, ['sites'])).forEach((site, index) => {
+    list(at(site, ['upstreams'])).forEach((upstream, nth) => {
+      if (typeof upstream !== 'string' || !URL.canParse(upstream)) return;
+      const url = new URL(upstream);
+      const path = ['sites', index, 'upstreams', nth];
+      if ((url.pathname !== '/' && url.pathname !== '') || url.search !== '' || url.hash !== '') {
+        problems.push({
+          path,
+          message: `found "${upstream}"; a URL without a path such as ${url.origin} fits`,
+        });
+      }
+      const host = url.hostname.replace(/^\[|\]$/g, '');
+      const target = { host, port: Number(url.port) || (url.protocol === 'https:' ? 443 : 80) };
+      const loops = own.some(
+        (address) =>
+          address.port === target.port &&
+          (address.host === host ||
+            ((isAny(address.host) || isLoopback(address.host)) && (isLoopback(host) || isAny(host)))),
+      );
+      if (loops)
+        problems.push({
+          path,
+          message: `found "${upstream}", which is the gate itself; the origin's address fits`,
+        });
+    });
+  });
+}
+
+type FilesContext = Readonly<{ raw: unknown; baseDir: string; check: FileCheck; problems: Problem[] }>;
+
+function checkFiles({ raw, baseDir, check, problems }: FilesContext): void {
+  const wanted = [...FILES];
+  list(at(raw, ['listen'])).forEach((entry, index) => {
+    if (at(entry, ['tls']) === undefined) return;
+    wanted.push([['listen', index, 'tls', 'cert'], 'file'], [['listen', index, 'tls', 'key'], 'file']);
+  });
+  for (const [path, kind] of wanted) {
+    const file = at(raw, path);
+    if (typeof file !== 'string') continue;
+    const wrong = check(resolve(baseDir, file), kind);
+    if (wrong !== undefined)
+      problems.push({ path, message: `found "${file}": ${wrong}; a readable ${kind} fits` });
+  }
+}
+
+function at(value: unknown, path: Path): unknown {
+  let here = value;
+  for (const part of path) {
+    if (typeof here !== 'object' || here === null) return undefined;
+    here = (here as Record<string | number, unknown>)[part];
+  }
+  return here;
+}
+
+function list(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? value : [];
+}
