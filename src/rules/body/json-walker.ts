@@ -1,0 +1,121 @@
+/**
+ * A JSON reader that hands out keys and leaves one by one (RFC 8259) and keeps its stack on the heap, so that neither
+ * depth nor size can hurt. Duplicate keys all count. It stops at the first thing that is not JSON and says so.
+ */
+export type JsonLeaf = Readonly<{
+  kind: 'key' | 'string' | 'scalar';
+  /** Keys joined with dots; array elements share the path of the array. */
+  path: string;
+  /** Undecoded text: without the quotes, escapes as written. */
+  raw: string;
+}>;
+
+export type JsonWalker = {
+  /** Undefined at the end, or where reading stopped: see `state`. */
+  next(): JsonLeaf | undefined;
+  state(): 'reading' | 'done' | 'broken' | 'deep';
+};
+
+const SPACE = /[ \t\r\n]*/y;
+const STRING_REST = /[^"\\]*/y;
+const SCALAR = /-?\d[\d.eE+-]*|true|false|null|NaN|-?Infinity/y;
+const PATH_CHARS = 120;
+
+type Frame = { array: boolean; path: string; started: boolean };
+
+export function createJsonWalker(text: string, depthMax: number): JsonWalker {
+  const stack: Frame[] = [];
+  let at = text.startsWith('\ufeff') ? 1 : text.startsWith('\xef\xbb\xbf') ? 3 : 0;
+  let state: ReturnType<JsonWalker['state']> = 'reading';
+  let wantValue = true;
+  let path = '';
+
+  const stop = (how: 'done' | 'broken' | 'deep'): undefined => {
+    state = how;
+    return undefined;
+  };
+  const skip = (): void => {
+    SPACE.lastIndex = at;
+    SPACE.test(text);
+    at = SPACE.lastIndex;
+  };
+  const string = (): string | undefined => {
+    const from = ++at;
+    for (;;) {
+      STRING_REST.lastIndex = at;
+      STRING_REST.test(text);
+      at = STRING_REST.lastIndex;
+      if (at >= text.length) return undefined;
+      if (text[at] === '"') return text.slice(from, at++);
+      at += 2;
+    }
+  };
+  const value = (): JsonLeaf | undefined => {
+    const char = text[at];
+    if (char === '{' || char === '[') {
+      if (stack.length >= depthMax) return stop('deep');
+      stack.push({ array: char === '[', path, started: false });
+      at++;
+      wantValue = char === '[';
+      return undefined;
+    }
+    wantValue = false;
+    if (char === '"') {
+      const raw = string();
+      return raw === undefined ? stop('broken') : { kind: 'string', path, raw };
+    }
+    SCALAR.lastIndex = at;
+    const found = SCALAR.exec(text);
+    if (found === null) return stop('broken');
+    at = SCALAR.lastIndex;
+    return { kind: 'scalar', path, raw: found[0] };
+  };
+  const key = (frame: Frame): JsonLeaf | undefined => {
+    if (text[at] !== '"') return stop('broken');
+    const raw = string();
+    if (raw === undefined) return stop('broken');
+    skip();
+    if (text[at] !== ':') return stop('broken');
+    at++;
+    path = (frame.path === '' ? raw : `${frame.path}.${raw}`).slice(0, PATH_CHARS);
+    wantValue = true;
+    return { kind: 'key', path, raw };
+  };
+  /** Between values: a comma, the end of the container, or the end of the text. */
+  const between = (): JsonLeaf | undefined => {
+    const frame = stack[stack.length - 1];
+    if (frame === undefined) return at >= text.length ? stop('done') : stop('broken');
+    if (text[at] === (frame.array ? ']' : '}')) {
+      at++;
+      stack.pop();
+      wantValue = false;
+      return undefined;
+    }
+    if (frame.started) {
+      if (text[at] !== ',') return stop('broken');
+      at++;
+      skip();
+    }
+    frame.started = true;
+    path = frame.path;
+    if (!frame.array) return key(frame);
+    wantValue = true;
+    return undefined;
+  };
+  return {
+    state: () => state,
+    next: () => {
+      while (state === 'reading') {
+        skip();
+        const top = stack[stack.length - 1];
+        if (wantValue && top?.array === true && !top.started && text[at] !== ']') {
+          top.started = true;
+          path = top.path;
+        }
+        const leaf = wantValue && !(top?.array === true && text[at] === ']' && !top.started) ? value() : between();
+        if (leaf !== undefined) return leaf;
+      }
+      return undefined;
+    },
+  };
+}

@@ -1,0 +1,92 @@
+/** Structured bodies, held until whole: every plausible reading is judged, raw text where no reading fits. */
+import type { Finding } from '../../core/finding.js';
+import { addPairs } from './form.js';
+import type { BodyKind } from './content-type.js';
+import { addNestedJson, addLeaf } from './json-leaves.js';
+import { createJsonWalker } from './json-walker.js';
+import { malformed } from './malformed.js';
+import type { BodyWork } from './streams.js';
+import { decodeEscapes } from '../transform/escapes.js';
+import { decodeForm } from '../transform/percent.js';
+import { foldUtf8 } from '../transform/utf8.js';
+import { addInWindows } from './windows.js';
+
+/** First value of each field, bounded; what policies ask for by name. */
+export type Fields = Readonly<{ set(name: string, value: string): void; get(name: string): string | undefined; seen(): number }>;
+
+const FIELD_CHARS = 1024;
+const FIELDS_KEPT = 256;
+
+export function createFields(max: number): Fields {
+  const kept = new Map<string, string>();
+  let seen = 0;
+  return {
+    set: (name, value) => {
+      seen++;
+      if (kept.size < Math.min(max, FIELDS_KEPT) && !kept.has(name)) kept.set(name, foldUtf8(value.slice(0, FIELD_CHARS)));
+    },
+    get: (name) => kept.get(name),
+    seen: () => seen,
+  };
+}
+
+export type WholeWork = Readonly<{ steps: Iterator<void>; problem(): Finding | undefined }>;
+
+export function judgeWhole(text: string, kinds: ReadonlySet<BodyKind>, work: BodyWork): WholeWork {
+  let problem: Finding | undefined;
+  function* run(): Generator<void> {
+    let understood = false;
+    if (kinds.has('json')) {
+      const outcome = yield* readJson(text, work);
+      if (typeof outcome === 'object') problem = outcome;
+      else understood = outcome === 'read';
+    }
+    if (problem === undefined && (kinds.has('form') || (kinds.has('text') && /^[\w.%[\]+-]{1,100}=/.test(text)))) {
+      problem = yield* readForm(text, work);
+      understood ||= kinds.has('form') && !kinds.has('json');
+    }
+    if (problem === undefined && (!understood || kinds.has('text'))) {
+      yield* addInWindows(work.judge, { target: 'raw', name: '', text, encoding: 'none' }, work.book.config);
+    }
+  }
+  return { steps: run(), problem: () => problem };
+}
+
+function* readJson(text: string, { book, judge, fields }: BodyWork): Generator<void, Finding | 'read' | 'broken'> {
+  const { config } = book;
+  const walker = createJsonWalker(text, config.jsonDepth);
+  for (;;) {
+    const leaf = walker.next();
+    if (leaf === undefined) break;
+    if (leaf.kind !== 'key') fields.set(leaf.path, leaf.raw.length > FIELD_CHARS * 4 ? leaf.raw : decodeEscapes(leaf.raw));
+    if (fields.seen() > config.maxFields) return malformed('BODY-TOO-MANY-FIELDS', 413, 'the body has too many fields');
+    if (leaf.kind === 'string' && leaf.raw.length > config.windowBytes) {
+      yield* addInWindows(judge, { target: 'json', name: leaf.path, text: leaf.raw, encoding: 'none' }, config);
+      addNestedJson(judge, { target: 'json', name: leaf.path, text: leaf.raw.slice(0, config.windowBytes) });
+    } else addLeaf(judge, leaf, 'json');
+    if (judge.pending() >= config.windowBytes / 2) yield;
+  }
+  if (walker.state() === 'deep') return malformed('JSON-TOO-DEEP', 400, 'the JSON body is nested too deeply');
+  return walker.state() === 'done' ? 'read' : 'broken';
+}
+
+function* readForm(text: string, { book, judge, fields }: BodyWork): Generator<void, Finding | undefined> {
+  const { config } = book;
+  let from = 0;
+  while (from < text.length) {
+    let to = text.indexOf('&', from);
+    if (to < 0) to = text.length;
+    const pair = text.slice(from, to);
+    from = to + 1;
+    if (pair.length > config.windowBytes) {
+      const name = pair.slice(0, Math.max(0, pair.indexOf('=')));
+      fields.set(decodeForm(name.slice(0, 200)), pair.slice(name.length + 1));
+      yield* addInWindows(judge, { target: 'form', name: name.slice(0, 100), text: pair, encoding: 'form' }, config);
+    } else {
+      addPairs(judge, pair, 'form', (name, value) => fields.set(decodeForm(name), decodeForm(value)));
+      if (judge.pending() >= config.windowBytes / 2) yield;
+    }
+    if (fields.seen() > config.maxFields) return malformed('BODY-TOO-MANY-FIELDS', 413, 'the body has too many fields');
+  }
+  return undefined;
+}

@@ -1,0 +1,98 @@
+/** The head of a request as values to judge: path, query, headers, cookies. Clean header values are remembered. */
+import type { Finding } from '../core/finding.js';
+import { NO_FINDINGS } from '../core/finding.js';
+import type { RequestFacts } from '../core/request.js';
+import type { Judge, RuleBook } from './judge.js';
+import { createJudge } from './judge.js';
+import { addNestedJson } from './body/json-leaves.js';
+import { addPairs } from './body/form.js';
+
+const MEMORY_ENTRIES = 4096;
+const MEMORY_CHARS = 512;
+
+export type HeadInspector = (facts: RequestFacts) => readonly Finding[];
+
+export function createHeadInspector(book: RuleBook): HeadInspector {
+  const clean = createMemory();
+  return (facts) => {
+    const judge = createJudge(book, facts);
+    const fresh: string[] = [];
+    const { rawHeaders } = facts;
+    for (let at = 0; at + 1 < rawHeaders.length; at += 2) {
+      const line = `${rawHeaders[at]}\n${rawHeaders[at + 1]}`;
+      if (clean.has(line)) continue;
+      fresh.push(line);
+      addHeader(judge, (rawHeaders[at] ?? '').toLowerCase(), rawHeaders[at + 1] ?? '');
+    }
+    if (facts.headers.size * 2 < rawHeaders.length) addRepeated(judge, facts);
+    const ofHeaders = judge.flush();
+    // Only lines of a head without any finding are remembered; exclusions could hide one, so they switch this off.
+    if (ofHeaders.length === 0 && book.config.exclusions.length === 0) for (const line of fresh) clean.add(line);
+    judge.add({ target: 'path', name: '', text: facts.path, encoding: 'percent' });
+    if (facts.cleanPath !== facts.path) judge.add({ target: 'path', name: '', text: facts.cleanPath, encoding: 'none' });
+    if (facts.query !== '') addQuery(judge, facts.query);
+    const rest = judge.flush();
+    if (ofHeaders.length === 0) return rest.length === 0 ? NO_FINDINGS : rest;
+    return [...ofHeaders, ...rest];
+  };
+}
+
+function addHeader(judge: Judge, name: string, value: string): void {
+  if (name === 'cookie') addCookies(judge, value);
+  else judge.add({ target: 'header', name, text: value, encoding: 'percent' });
+}
+
+function addCookies(judge: Judge, value: string): void {
+  for (const piece of value.split(';')) {
+    const equals = piece.indexOf('=');
+    const name = (equals < 0 ? '' : piece.slice(0, equals)).trim();
+    const text = piece.slice(equals + 1).trim();
+    judge.add({ target: 'cookie', name, text, encoding: 'percent' });
+    addNestedJson(judge, { target: 'cookie', name, text });
+    if (name !== '') judge.add({ target: 'cookie', name: '', text: name, encoding: 'percent' });
+  }
+}
+
+/** A payload may be split over lines of one name: joined as a list and glued together, both are judged. */
+function addRepeated(judge: Judge, facts: RequestFacts): void {
+  const byName = new Map<string, string[]>();
+  for (let at = 0; at + 1 < facts.rawHeaders.length; at += 2) {
+    const name = (facts.rawHeaders[at] ?? '').toLowerCase();
+    const values = byName.get(name) ?? [];
+    values.push(facts.rawHeaders[at + 1] ?? '');
+    byName.set(name, values);
+  }
+  for (const [name, values] of byName) {
+    if (values.length < 2) continue;
+    addHeader(judge, name, values.join(''));
+    addHeader(judge, name, values.join(name === 'cookie' ? '; ' : ', '));
+  }
+}
+
+const SPLIT_REFERENCE = /&(?:#|[a-z]{2,10};)/i;
+
+function addQuery(judge: Judge, query: string): void {
+  if (!query.includes('=')) judge.add({ target: 'query', name: '', text: query, encoding: 'form' });
+  else {
+    addPairs(judge, query, 'query');
+    // An HTML reference in a value looks like the next argument; the whole then holds what the parts lost.
+    if (SPLIT_REFERENCE.test(query)) judge.add({ target: 'query', name: '', text: query, encoding: 'form' });
+  }
+}
+
+/** Two generations of a bounded set: when the young one is full it becomes the old one. */
+function createMemory(): { has(line: string): boolean; add(line: string): void } {
+  let young = new Set<string>();
+  let old = new Set<string>();
+  return {
+    has: (line) => young.has(line) || old.has(line),
+    add: (line) => {
+      if (line.length > MEMORY_CHARS) return;
+      if (young.size >= MEMORY_ENTRIES) {
+        old = young;
+        young = new Set();
+      }
+      young.add(line);
+    },
+  };
+}

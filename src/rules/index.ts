@@ -1,0 +1,50 @@
+/** The native rules engine: rules are loaded and compiled once, a request is judged head first, then its body. */
+import { existsSync } from 'node:fs';
+import { dirname, join, resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import type { RulesConfig } from './config.js';
+import type { RuleEngine } from './engine.js';
+import { createHeadInspector } from './head.js';
+import type { RuleBook } from './judge.js';
+import { loadRuleFolders } from './load.js';
+import { openBody } from './body/inspector.js';
+import type { Rule, SetKind } from './rule.js';
+import { setKind } from './rule.js';
+import { createRuleSet } from './sets.js';
+
+export { rulesSection } from './config.js';
+export type { RulesConfig } from './config.js';
+export { compileRule, loadRules } from './load.js';
+export type { Rule } from './rule.js';
+
+/**
+ * Loads the rules that the section names and compiles them.
+ * @throws Fault RULES_INVALID with every problem of every rule file.
+ */
+export function createRuleEngine(config: RulesConfig, deps: { baseDir: string }): RuleEngine {
+  const native = config.native === undefined ? packageRules() : resolve(deps.baseDir, config.native);
+  const folders = [native, ...config.custom.map((folder) => resolve(deps.baseDir, folder))];
+  return createEngineOf(loadRuleFolders(folders), config);
+}
+
+/** An engine over rules at hand: for tests and for judging one rule by itself. */
+export function createEngineOf(rules: readonly Rule[], config: RulesConfig): RuleEngine {
+  const active = rules.filter((rule) => rule.paranoiaLevel <= config.paranoiaLevel);
+  const ofKind = (kind: SetKind): RuleBook['kinds'][SetKind] => {
+    const mine = active.filter((rule) => [...rule.targets].some((target) => setKind(target) === kind));
+    return { rules: mine, set: createRuleSet(mine) };
+  };
+  const book: RuleBook = {
+    config,
+    kinds: { text: ofKind('text'), header: ofKind('header'), path: ofKind('path'), file: ofKind('file') },
+  };
+  return { inspectHead: createHeadInspector(book), openBody: (facts) => openBody(book, facts), ruleCount: active.length };
+}
+
+/** `rules/native` of the package that this file belongs to, from source and from `dist` alike. */
+function packageRules(): string {
+  for (let at = dirname(fileURLToPath(import.meta.url)); ; at = dirname(at)) {
+    if (existsSync(join(at, 'package.json'))) return join(at, 'rules', 'native');
+    if (dirname(at) === at) return join(at, 'rules', 'native');
+  }
+}

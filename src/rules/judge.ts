@@ -1,0 +1,139 @@
+/**
+ * Judges values against the rules. Values are gathered, all their forms run through one set in one pass, and only
+ * where that pass hits is each looked at by itself. One judge serves one request: a rule is answered once.
+ */
+import type { Evidence, Finding, Severity } from '../core/finding.js';
+import type { RequestFacts } from '../core/request.js';
+import type { RulesConfig } from './config.js';
+import type { Rule, SetKind, Target } from './rule.js';
+import { setKind } from './rule.js';
+import type { RuleSet } from './sets.js';
+import { isExcluded } from './exclusions.js';
+import type { Encoding, Variant } from './variants.js';
+import { isPlain, variantsOf } from './variants.js';
+
+export type RuleBook = Readonly<{
+  config: RulesConfig;
+  /** The rules of each kind of text and their set. */
+  kinds: Readonly<Record<SetKind, Readonly<{ rules: readonly Rule[]; set: RuleSet }>>>;
+}>;
+
+export type Value = Readonly<{ target: Target; name: string; text: string; encoding: Encoding }>;
+
+export type Judge = Readonly<{
+  /** Takes a value in; text that is empty costs nothing. */
+  add(value: Value): void;
+  /** Characters taken in since the last `flush`. */
+  pending(): number;
+  /** What the values taken in since the last call brought to light. */
+  flush(): Finding[];
+}>;
+
+type Entry = Readonly<{ target: Target; name: string; variants: readonly Variant[] }>;
+type Pool = { texts: string[]; entries: Entry[] };
+type Hit = Readonly<{ rule: Rule; severity: Severity; evidence: Evidence }>;
+
+const KINDS: readonly SetKind[] = ['text', 'header', 'path', 'file'];
+const EVIDENCE_CHARS = 200;
+const NO_NAMES: readonly string[] = Object.freeze([]);
+
+export function createJudge(book: RuleBook, facts: Pick<RequestFacts, 'site' | 'cleanPath'>): Judge {
+  const answered = new Set<string>();
+  const pools: Partial<Record<SetKind, Pool>> = {};
+  let extra: Finding[] = [];
+  let chars = 0;
+
+  const violation = (id: string, severity: Severity, value: Value, message: string): void => {
+    if (answered.has(id) || isExcluded(book.config.exclusions, id, { facts, target: spell(value) })) return;
+    answered.add(id);
+    const evidence: Evidence = { target: spell(value), text: value.text.slice(0, EVIDENCE_CHARS), transformations: [] };
+    const points = book.config.severityPoints[severity];
+    extra.push({ id, kind: 'match', points, message, severity, class: 'encoding', evidence });
+  };
+
+  const add = (value: Value): void => {
+    if (value.text === '') return;
+    chars += value.text.length;
+    const pool = (pools[setKind(value.target)] ??= { texts: [], entries: [] });
+    if (value.target === 'file' || isPlain(value.text)) {
+      pool.texts.push(value.text);
+      pool.entries.push({ ...value, variants: [{ text: value.text, names: NO_NAMES, depth: 0 }] });
+      return;
+    }
+    const found = variantsOf(value.text, value.encoding, book.config);
+    if (found.nul) violation('NUL-BYTE', 3, value, 'a NUL character stands in a text value');
+    if (found.overlong) violation('UTF8-OVERLONG', 4, value, 'a character is written in more UTF-8 bytes than it needs');
+    for (const { text } of found.list) pool.texts.push(text);
+    pool.entries.push({ target: value.target, name: value.name, variants: found.list });
+  };
+
+  const flush = (): Finding[] => {
+    const findings = extra;
+    extra = [];
+    chars = 0;
+    for (const kind of KINDS) {
+      const pool = pools[kind];
+      if (pool === undefined || pool.texts.length === 0) continue;
+      const { rules, set } = book.kinds[kind];
+      const suspects = set.size === 0 ? [] : set.match(pool.texts.length === 1 ? pool.texts[0] ?? '' : pool.texts.join('\n'));
+      for (const index of new Set(suspects)) {
+        const rule = rules[index];
+        if (rule === undefined || answered.has(rule.id)) continue;
+        const hit = strongest(rule, pool.entries, (target) => isExcluded(book.config.exclusions, rule.id, { facts, target }));
+        if (hit === undefined) continue;
+        answered.add(rule.id);
+        findings.push(toFinding(hit, book.config));
+      }
+      pools[kind] = undefined;
+    }
+    return findings;
+  };
+  return { add, flush, pending: () => chars };
+}
+
+/** `query:q`, `json:user.name`, `path`, `body`. */
+function spell({ target, name }: Pick<Value, 'target' | 'name'>): string {
+  if (target === 'raw') return name === '' ? 'body' : name;
+  return name === '' ? target : `${target}:${name.slice(0, 100)}`;
+}
+
+function strongest(rule: Rule, entries: readonly Entry[], excluded: (target: string) => boolean): Hit | undefined {
+  let best: Hit | undefined;
+  for (const entry of entries) {
+    if (!rule.targets.has(entry.target)) continue;
+    if (entry.target === 'header' && rule.headers !== undefined && !rule.headers.has(entry.name)) continue;
+    for (const variant of entry.variants) {
+      const evidence = matchVariant(rule, entry, variant);
+      if (evidence === undefined || excluded(evidence.target)) continue;
+      const severity = Math.min(4, rule.severity + (variant.depth >= 2 ? 1 : 0)) as Severity;
+      if (best === undefined || severity > best.severity) best = { rule, severity, evidence };
+      if (severity === 4 || variant.depth >= 2) return best;
+    }
+  }
+  return best;
+}
+
+/** These read no shell and no file system: what quotes would do there only makes false alarms. */
+const NO_SHELL: ReadonlySet<string> = new Set(['sqli', 'xss', 'nosql', 'nosqli']);
+
+function matchVariant(rule: Rule, entry: Entry, { text, names }: Variant): Evidence | undefined {
+  if (names.length < rule.minTransformations) return undefined;
+  const allowed = rule.transformations;
+  if (allowed !== 'default' && !names.every((name) => name === 'url' || allowed.has(name))) return undefined;
+  const last = names[names.length - 1];
+  if ((last === 'shell' || last === 'path') && NO_SHELL.has(rule.class)) return undefined;
+  if (rule.unless?.test(text) === true) return undefined;
+  for (const pattern of rule.compiled) {
+    const match = pattern.exec(text);
+    if (match === null) continue;
+    const from = Math.max(0, match.index - 40);
+    return { target: spell(entry), text: text.slice(from, from + EVIDENCE_CHARS), transformations: names };
+  }
+  return undefined;
+}
+
+function toFinding({ rule, severity, evidence }: Hit, config: RulesConfig): Finding {
+  const points = rule.observe ? 0 : config.severityPoints[severity];
+  const finding: Finding = { id: rule.id, kind: 'match', points, message: rule.title, severity, class: rule.class, evidence };
+  return rule.observe ? { ...finding, observed: true } : finding;
+}

@@ -1,0 +1,79 @@
+/**
+ * Many patterns in one pass (RE2.Set): which rules may match a text. A set throws when its automaton outgrows its
+ * memory; it is then split in halves for good, down to single patterns. A throw is never taken for "no match".
+ */
+import RE2 from 're2';
+import type { Rule } from './rule.js';
+
+const SET_PATTERNS_MAX = 256;
+
+export type RuleSet = Readonly<{
+  /** Indices into the rules that the set was made of. Text may hold several values, one a line: an answer is a hint. */
+  match(text: string | Buffer): readonly number[];
+  readonly size: number;
+  /** How often a set outgrew its memory. */
+  overflows(): number;
+}>;
+
+type Piece = { patterns: readonly string[]; owners: readonly number[]; set: InstanceType<typeof RE2.Set> | RE2 };
+
+const NONE: readonly number[] = Object.freeze([]);
+
+export function createRuleSet(rules: readonly Rule[]): RuleSet {
+  const patterns = rules.flatMap((rule) => rule.patterns.map(perLine));
+  const owners = rules.flatMap((rule, index) => rule.patterns.map(() => index));
+  const pieces: Piece[] = [];
+  for (let from = 0; from < patterns.length; from += SET_PATTERNS_MAX) {
+    const to = from + SET_PATTERNS_MAX;
+    pieces.push(...build(patterns.slice(from, to), owners.slice(from, to)));
+  }
+  let overflows = 0;
+  const matchPiece = (index: number, text: string | Buffer): readonly number[] => {
+    const piece = pieces[index];
+    if (piece === undefined) return NONE;
+    if (piece.set instanceof RE2) return piece.set.test(text as string) ? piece.owners : NONE;
+    try {
+      const hits = piece.set.match(text);
+      return hits.length === 0 ? NONE : hits.map((hit) => piece.owners[hit] ?? 0);
+    } catch {
+      overflows++;
+      pieces.splice(index, 1, ...split(piece));
+      return [...matchPiece(index, text), ...matchPiece(index + 1, text)];
+    }
+  };
+  return {
+    match: (text) => {
+      let all = NONE;
+      for (let index = 0; index < pieces.length; index++) {
+        const before = pieces.length;
+        const hits = matchPiece(index, text);
+        if (hits.length > 0) all = all.length === 0 ? hits : [...all, ...hits];
+        index += pieces.length - before;
+      }
+      return all;
+    },
+    size: patterns.length,
+    overflows: () => overflows,
+  };
+}
+
+function build(patterns: readonly string[], owners: readonly number[]): Piece[] {
+  if (patterns.length === 0) return [];
+  try {
+    const set = patterns.length === 1 ? new RE2(patterns[0] ?? '', 'ismu') : new RE2.Set(patterns, 'ismu');
+    return [{ patterns, owners, set }];
+  } catch (error) {
+    if (patterns.length === 1) throw error;
+    return split({ patterns, owners });
+  }
+}
+
+function split({ patterns, owners }: Pick<Piece, 'patterns' | 'owners'>): Piece[] {
+  const half = Math.ceil(patterns.length / 2);
+  return [...build(patterns.slice(0, half), owners.slice(0, half)), ...build(patterns.slice(half), owners.slice(half))];
+}
+
+/** Values stand one a line in a pass, so the ends of the text (`\A`, `\z`) are ends of a line. */
+function perLine(pattern: string): string {
+  return pattern.replace(/\\[\s\S]/g, (escape) => (escape === '\\A' ? '^' : escape === '\\z' ? '$' : escape));
+}

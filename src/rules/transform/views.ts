@@ -1,0 +1,76 @@
+/**
+ * Views: what a shell, an SQL parser or a file system would make of the text. They stand beside the decoded form
+ * and are not decoded further. Each is linear: comments are found with indexOf, all patterns have bounded runs.
+ */
+import type { Transformation } from './transformation.js';
+
+const CONTROL = /[\x00-\x1f\x7f\u00ad\u200b-\u200f\u2060\ufeff]/g;
+const SPACE_RUN = /[\s\x00]+/g;
+const LINE_COMMENT = /(?:--|#)[^\n]{0,100}\n/g;
+const CONCAT = /(['"])[ \t\n]{0,8}(?:\|\||\+|\.|)[ \t\n]{0,8}\1/g;
+const PATH_ODD = /\\|(?<!:)\/\/|\/\.\/|0x2f|0x5c|\.;/i;
+const SHELL_ODD = /['"\\^`$]|[{][^,{}\s]{1,60},/;
+
+/** NUL and other invisible characters are dropped, as in `java\tscript:`. */
+export const invisible: Transformation = {
+  name: 'invisible',
+  apply: (text) => text.replace(CONTROL, ''),
+};
+
+export const commentsToSpace: Transformation = {
+  name: 'comments-space',
+  apply: (text) => dropComments(text, ' ').replace(SPACE_RUN, ' '),
+};
+
+export const commentsToNothing: Transformation = {
+  name: 'comments',
+  apply: (text) => dropComments(text, ''),
+};
+
+/** `'a'||'b'`, `'a'+'b'` and `'a' 'b'` become one word. */
+export const concat: Transformation = {
+  name: 'concat',
+  apply: (text) => text.replace(CONCAT, ''),
+};
+
+/** Quotes, carets, backslashes and empty variables inside words; `$IFS` and `{a,b}` as the space they stand for. */
+export const shell: Transformation = {
+  name: 'shell',
+  apply: (text) =>
+    SHELL_ODD.test(text)
+      ? text
+          .replace(/\$(?:\{IFS[^}]{0,40}\}|IFS)(?:\$\d)?/g, ' ')
+          .replace(/\{([^\s{},]{1,60}),([^\s{}]{1,200})\}/g, (_whole, a: string, b: string) => `${a} ${b.replaceAll(',', ' ')}`)
+          .replace(/\$(?:[@*!#_0-9]|\{?[a-zA-Z_]\w{0,40}\}?)/g, '')
+          .replace(/['"\\^`]/g, '')
+      : text,
+};
+
+/** One kind of slash, no doubled slashes, no `/./`, no path parameters after dots. */
+export const path: Transformation = {
+  name: 'path',
+  apply: (text) =>
+    PATH_ODD.test(text)
+      ? text
+          .replace(/\\|0x2f|0x5c/gi, '/')
+          .replace(/(\.{1,2});[^/]{0,40}\//g, '$1/')
+          .replace(/(?<!:)\/{2,}/g, '/')
+          .replace(/\/(?:\.\/)+/g, '/')
+      : text,
+};
+
+function dropComments(text: string, instead: string): string {
+  let out = '';
+  let from = 0;
+  for (;;) {
+    const open = text.indexOf('/*', from);
+    const close = open < 0 ? -1 : text.indexOf('*/', open + 2);
+    if (close < 0) break;
+    // MySQL runs what stands in `/*! … */`, so it stays in the text.
+    const kept = text[open + 2] === '!' ? ` ${text.slice(open + 3, close).replace(/^\d{5,6}/, '')} ` : instead;
+    out += text.slice(from, open) + kept;
+    from = close + 2;
+  }
+  out += text.slice(from);
+  return out.includes('\n') ? out.replace(LINE_COMMENT, instead === '' ? '\n' : ' ') : out;
+}
