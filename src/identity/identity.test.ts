@@ -1,0 +1,104 @@
+import fc from 'fast-check';
+import t from 'tap';
+import type { IdentityName } from '../core/identity.js';
+import type { RequestFacts } from '../core/request.js';
+import { identitySection } from './config.js';
+import { createIdentities, randomHashKey } from './index.js';
+
+function facts(headers: Record<string, string> = {}): RequestFacts {
+  return {
+    requestId: 'r',
+    receivedAtMs: 0,
+    site: 's',
+    unknownHost: false,
+    method: 'POST',
+    target: '/a?b',
+    path: '/a',
+    query: 'b',
+    cleanPath: '/a',
+    httpVersion: '1.1',
+    scheme: 'http',
+    host: 'app.test',
+    rawHeaders: [],
+    headers: new Map(Object.entries(headers)),
+    client: { ip: '2001:db8::1', key: '2001:db8::/64', wideKey: '2001:db8::/56', peer: '2001:db8::1', viaProxy: false },
+    hasBody: true,
+    contentLength: 1,
+  };
+}
+
+const identities = createIdentities(identitySection.parse({}), 'key');
+const read = (name: IdentityName, headers: Record<string, string>, body?: Record<string, string>): string | undefined =>
+  identities.read(name, facts(headers), body === undefined ? undefined : (field) => body[field]);
+
+t.test('address, path and host are read as they are', async (t) => {
+  t.equal(read('ip', {}), '2001:db8::/64');
+  t.equal(read('wideIp', {}), '2001:db8::/56');
+  t.equal(read('path', {}), '/a');
+  t.equal(read('host', {}), 'app.test');
+});
+
+t.test('a session is the named cookie, wherever it stands, and no other', async (t) => {
+  const wanted = read('session', { cookie: 'sid=abc' });
+  t.match(wanted, /^[\w-]{22}$/);
+  for (const cookie of ['a=1; sid=abc', 'sid=abc; sid=other', 'xsid=no; sid=abc;b=2', 'a=1;sid= abc ', 'a=sid=no; sid=abc']) {
+    t.equal(read('session', { cookie }), wanted, cookie);
+  }
+  for (const cookie of ['xsid=abc', 'sid=', 'SID=abc', 'a=b sid=abc', '']) t.equal(read('session', { cookie }), undefined, cookie);
+});
+
+t.test('an API key is its header, an empty one is none', async (t) => {
+  t.match(read('apiKey', { 'x-api-key': 'k1' }), /^[\w-]{22}$/);
+  t.equal(read('apiKey', { 'x-api-key': ' k1 ' }), read('apiKey', { 'x-api-key': 'k1' }));
+  t.equal(read('apiKey', { 'x-api-key': ' ' }), undefined);
+});
+
+t.test('a user comes from the body; case and outer space make no other user', async (t) => {
+  const wanted = read('user', {}, { username: 'alice' });
+  t.ok(wanted);
+  t.equal(read('user', {}, { username: ' Alice ' }), wanted);
+  t.equal(read('user', {}, { email: 'alice' }), wanted, 'the first field that is present');
+  t.equal(read('user', {}, { other: 'alice' }), undefined);
+  t.equal(read('user', {}), undefined);
+  t.equal(identities.inBody('user'), true);
+});
+
+t.test('a user comes from a header or an unverified claim where so configured', async (t) => {
+  const byHeader = createIdentities(identitySection.parse({ user: { header: 'X-User' } }), 'key');
+  t.equal(byHeader.inBody('user'), false);
+  const wanted = byHeader.read('user', facts({ 'x-user': 'alice' }), undefined);
+  t.ok(wanted);
+  const byClaim = createIdentities(identitySection.parse({ user: { jwtClaim: 'account.name' } }), 'key');
+  const token = (payload: unknown): string => `Bearer e30.${Buffer.from(JSON.stringify(payload)).toString('base64url')}.c2ln`;
+  t.equal(byClaim.read('user', facts({ authorization: token({ account: { name: 'Alice' } }) }), undefined), wanted);
+  for (const authorization of ['Bearer a.b.c', 'Bearer', 'Basic abc', token(null), token({ account: 'x' }), token({ account: { name: {} } })]) {
+    t.equal(byClaim.read('user', facts({ authorization }), undefined), undefined, authorization);
+  }
+});
+
+t.test('hashes need the same key to agree, and do not show the secret', async (t) => {
+  const other = createIdentities(identitySection.parse({}), 'other');
+  const mine = read('apiKey', { 'x-api-key': 'secret' });
+  t.not(other.read('apiKey', facts({ 'x-api-key': 'secret' }), undefined), mine);
+  t.equal(createIdentities(identitySection.parse({}), 'key').read('apiKey', facts({ 'x-api-key': 'secret' }), undefined), mine);
+  t.notMatch(mine, /secret/);
+  t.not(randomHashKey(), randomHashKey());
+});
+
+t.test('no header value makes a dimension throw', async () => {
+  fc.assert(
+    fc.property(fc.string({ maxLength: 300 }), fc.string({ maxLength: 300 }), (cookie, value) => {
+      const byClaim = createIdentities(identitySection.parse({ user: { jwtClaim: 'sub' } }), 'key');
+      const given = facts({ cookie, 'x-api-key': value, authorization: `Bearer ${value}` });
+      for (const name of ['session', 'apiKey', 'user'] as const) byClaim.read(name, given, undefined);
+      return true;
+    }),
+    { numRuns: 50 },
+  );
+});
+
+t.test('a cookie header full of near misses is read in linear time', async (t) => {
+  const startMs = performance.now();
+  read('session', { cookie: ' sid='.repeat(12_000) });
+  t.ok(performance.now() - startMs < 200, `${performance.now() - startMs} ms`);
+});
