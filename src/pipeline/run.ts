@@ -112,7 +112,7 @@ function conclude({ run, settings }: Pass): Decision {
   const startedMs = performance.now();
   const findings = allFindings(run);
   const observe = settings.observes(run.facts.site);
-  let decision = decide(findings, scoreOf(findings), settings.decision, { observe });
+  let decision = decide(findings, scoreOf(findings), { config: settings.decision, observe });
   if (run.facts.unknownHost && settings.refuseUnknownHost && decision.status === 0) {
     decision = { action: 'block', status: 421, reason: 'no site takes this host', ruleIds: [] };
   }
