@@ -86,7 +86,8 @@ t.test('a network set holds what lies inside, in either family', (t) => {
 
 t.test('no text makes it throw, and canonical text is a fixpoint that agrees with another parser', (t) => {
   const set = createNetworkSet(['10.0.0.0/8', '::/1']);
-  const near = fc.array(fc.constantFrom(':', '::', '.', '0', '1', 'ffff', '255', '%', '/', 'g', '::ffff:'), { maxLength: 20 });
+  const pieces = fc.constantFrom(':', '::', '.', '0', '1', 'ffff', '255', '%', '/', 'g', '::ffff:');
+  const near = fc.array(pieces, { maxLength: 20 });
   const texts = fc.oneof(fc.string(), near.map((parts) => parts.join('')), fc.ipV6(), fc.ipV4());
   fc.assert(
     fc.property(texts, (text) => {
@@ -106,11 +107,13 @@ t.test('no text makes it throw, and canonical text is a fixpoint that agrees wit
 });
 
 t.test('every IPv6 address that can be written is read back', (t) => {
+  const group = fc.oneof(fc.constant(0), fc.integer({ min: 0, max: 0xffff }));
   fc.assert(
-    fc.property(fc.array(fc.oneof(fc.constant(0), fc.integer({ min: 0, max: 0xffff })), { minLength: 8, maxLength: 8 }), (groups) => {
+    fc.property(fc.array(group, { minLength: 8, maxLength: 8 }), (groups) => {
       const wanted = ipaddr.process(groups.map((group) => group.toString(16)).join(':'));
       const canonical = canonicalAddress(groups.map((group) => group.toString(16)).join(':'));
-      return canonical !== undefined && ipaddr.process(canonical).toNormalizedString() === wanted.toNormalizedString();
+      if (canonical === undefined) return false;
+      return ipaddr.process(canonical).toNormalizedString() === wanted.toNormalizedString();
     }),
   );
   t.end();

@@ -1,6 +1,6 @@
 /**
- * Network addresses in one canonical form: IPv4 in dotted decimal without leading zeros, IPv6 as RFC 5952 writes it,
- * IPv4-mapped IPv6 (RFC 4291, 2.5.5.2) folded to IPv4. Nothing here throws, whatever the text.
+ * Network addresses in one canonical form: IPv4 in dotted decimal without leading zeros, IPv6 as RFC 5952
+ * writes it, IPv4-mapped IPv6 (RFC 4291, 2.5.5.2) folded to IPv4. Nothing here throws, whatever the text.
  * Other embeddings of IPv4 (NAT64, 6to4) are addresses of their own and stay IPv6.
  */
 import { LRUCache } from 'lru-cache';
@@ -8,12 +8,17 @@ import { LRUCache } from 'lru-cache';
 const TEXT_MAX = 64;
 const MEMO_MAX = 4096;
 
-/** An address or network: `prefix` is 32 or 128 for a single address. IPv4 sits in `v4` (unsigned), IPv6 in eight groups. */
+/**
+ * An address or network: `prefix` is 32 or 128 for a single address. IPv4 sits in `v4` (unsigned), IPv6 in
+ * eight groups.
+ */
 export type Network = Readonly<
   { family: 4; v4: number; prefix: number } | { family: 6; groups: readonly number[]; prefix: number }
 >;
 
-/** Dotted decimal → unsigned 32 bits; -1 for anything else, leading zeros included (some read them as octal). */
+/**
+ * Dotted decimal → unsigned 32 bits; -1 for anything else, leading zeros included (some read them as octal).
+ */
 export function parseIpv4(text: string): number {
   const length = text.length;
   if (length < 7 || length > 15) return -1;
@@ -50,7 +55,9 @@ export function parseIpv6(text: string, into: Uint16Array | number[]): boolean {
     if (count === 8) return false;
     const start = at;
     let value = 0;
-    for (let digit; at < length && (digit = hexDigit(text.charCodeAt(at))) >= 0; at++) value = value * 16 + digit;
+    for (let digit; at < length && (digit = hexDigit(text.charCodeAt(at))) >= 0; at++) {
+      value = value * 16 + digit;
+    }
     if (at < length && text.charCodeAt(at) === 46) {
       const tail = count <= 6 ? parseIpv4(text.slice(start)) : -1;
       if (tail < 0) return false;
@@ -148,8 +155,8 @@ function mappedIpv4(groups: ArrayLike<number>): number {
 const keyMemos = new Map<number, LRUCache<string, string>>();
 
 /**
- * What limits and bans key on: an IPv4 address unchanged, an IPv6 address as its network, `2001:db8:1:2::/64`.
- * `ipv6Prefix` is cut to 0–128. Text that is no address comes back as it is.
+ * What limits and bans key on: an IPv4 address unchanged, an IPv6 address as its network,
+ * `2001:db8:1:2::/64`. `ipv6Prefix` is cut to 0–128. Text that is no address comes back as it is.
  */
 export function prefixKey(ip: string, ipv6Prefix: number): string {
   if (parseIpv4(ip) >= 0) return ip;
@@ -181,8 +188,8 @@ export function maskIpv4(value: number, prefix: number): number {
 }
 
 /**
- * An address or CIDR with its host bits cleared; undefined where it is neither. `::ffff:10.0.0.0/104` is 10.0.0.0/8;
- * a mapped network wider than /96 reaches beyond IPv4 and stays IPv6.
+ * An address or CIDR with its host bits cleared; undefined where it is neither. `::ffff:10.0.0.0/104` is
+ * 10.0.0.0/8; a mapped network wider than /96 reaches beyond IPv4 and stays IPv6.
  */
 export function parseNetwork(text: string): Network | undefined {
   if (typeof text !== 'string' || text.length > TEXT_MAX) return undefined;
@@ -216,8 +223,9 @@ export function networkContains(outer: Network, inner: Network): boolean {
 
 /** Canonical text: the bare address for a single one, CIDR notation otherwise. */
 export function formatNetwork(network: Network): string {
-  if (network.family === 4) return formatIpv4(network.v4) + (network.prefix === 32 ? '' : `/${network.prefix}`);
-  return formatIpv6(network.groups) + (network.prefix === 128 ? '' : `/${network.prefix}`);
+  const address = network.family === 4 ? formatIpv4(network.v4) : formatIpv6(network.groups);
+  const single = network.family === 4 ? 32 : 128;
+  return network.prefix === single ? address : `${address}/${network.prefix}`;
 }
 
 /**

@@ -1,6 +1,7 @@
 /**
- * Keeps one feed fresh: loads it, refuses implausible versions, keeps the last good one, and saves a copy of it to
- * start from while the source is down. The value in use is swapped whole, so a reader never sees half of one.
+ * Keeps one feed fresh: loads it, refuses implausible versions, keeps the last good one, and saves a copy of
+ * it to start from while the source is down. The value in use is swapped whole, so a reader never sees half
+ * of one.
  */
 import { copyFile, mkdir, mkdtemp, rename, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -34,69 +35,18 @@ export type Feed<T> = {
   close(): Promise<void>;
 };
 
-type Held<T> = { value: T | undefined; entries: number; loadedAtMs: number | undefined; problem: string | undefined };
+type Held<T> = {
+  value: T | undefined;
+  entries: number;
+  loadedAtMs: number | undefined;
+  problem: string | undefined;
+};
 
 export function createFeed<T>(source: Source<T>, deps: FeedDeps): Feed<T> {
   const held: Held<T> = { value: undefined, entries: 0, loadedAtMs: undefined, problem: undefined };
-  const from = 'file' in source.from ? source.from.file : source.from.url;
-  let lastModified: string | undefined;
+  const loader = createLoader(source, deps, held);
+  const refresh = oneAtATime(loader.load);
   let stop: () => void = () => undefined;
-  let running: Promise<void> | undefined;
-  let again = false;
-
-  const accept = (version: Version<T>, atMs: number): void => {
-    if (held.value !== undefined) refuseImplausible(source, held.entries, version.entries);
-    Object.assign(held, { value: version.value, entries: version.entries, loadedAtMs: atMs });
-    if (version.warning !== undefined) deps.log('warn', `${source.feed}: ${version.warning}`, { feed: source.feed, from });
-    deps.changed();
-  };
-  const load = async (): Promise<void> => {
-    try {
-      const modified = await loadOnce(source, { since: lastModified, stateDir: deps.stateDir }, (version) => {
-        accept(version, deps.clock.nowMs());
-      });
-      if (modified.unchanged) held.loadedAtMs = deps.clock.nowMs();
-      lastModified = modified.lastModified;
-      if (held.problem !== undefined) deps.log('info', `${source.feed} is good again`, { feed: source.feed, from });
-      held.problem = undefined;
-    } catch (error) {
-      report(error);
-    }
-  };
-  const report = (error: unknown): void => {
-    const problem = reason(error);
-    const code = error instanceof Fault ? error.code : undefined;
-    // A source that stays down says the same each time: once is enough.
-    if (problem !== held.problem) deps.log('warn', describeFault(error), { feed: source.feed, from, code });
-    held.problem = problem;
-  };
-  /** One load at a time; a change noticed meanwhile is loaded after it. */
-  const refresh = (): Promise<void> => {
-    if (running !== undefined) {
-      again = true;
-      return running;
-    }
-    running = load().finally(() => {
-      running = undefined;
-      if (again) {
-        again = false;
-        void refresh();
-      }
-    });
-    return running;
-  };
-  const startSaved = async (): Promise<void> => {
-    if (held.value !== undefined || deps.stateDir === undefined) return;
-    const path = savedPath(deps.stateDir, source.feed);
-    try {
-      const { mtimeMs } = await stat(path);
-      accept(await source.read({ feed: source.feed, path, from: path }), mtimeMs);
-      deps.log('warn', `${source.feed}: started from the saved copy`, { feed: source.feed, from: path });
-    } catch {
-      deps.log('warn', `${source.feed}: no version at hand; it judges nobody until one loads`, { feed: source.feed, from });
-    }
-  };
-
   return {
     value: () => held.value,
     status: () => ({
@@ -108,16 +58,88 @@ export function createFeed<T>(source: Source<T>, deps: FeedDeps): Feed<T> {
     }),
     async start() {
       // Followed from before the first load, so that a change during it is not missed.
-      stop = follow(source, deps.pollMs, () => void refresh());
-      await refresh();
-      await startSaved();
+      stop = follow(source, deps.pollMs, () => void refresh.run());
+      await refresh.run();
+      if (held.value === undefined) await loader.loadSaved();
     },
     async close() {
       stop();
-      again = false;
-      await running;
+      await refresh.end();
     },
   };
+}
+
+/** Both loads write what they find into `held`, and neither throws. */
+function createLoader<T>(source: Source<T>, deps: FeedDeps, held: Held<T>) {
+  const from = originOf(source);
+  const fields = { feed: source.feed, from };
+  let since: string | undefined;
+
+  const accept = (version: Version<T>, atMs: number): void => {
+    if (held.value !== undefined) refuseImplausible(source, held.entries, version.entries);
+    Object.assign(held, { value: version.value, entries: version.entries, loadedAtMs: atMs });
+    if (version.warning !== undefined) deps.log('warn', `${source.feed}: ${version.warning}`, fields);
+    deps.changed();
+  };
+  const report = (error: unknown): void => {
+    const problem = reason(error);
+    const code = error instanceof Fault ? error.code : undefined;
+    // A source that stays down says the same each time: once is enough.
+    if (problem !== held.problem) deps.log('warn', describeFault(error), { ...fields, code });
+    held.problem = problem;
+  };
+  const load = async (): Promise<void> => {
+    try {
+      const where = { since, stateDir: deps.stateDir };
+      const loaded = await loadOnce(source, where, (version) => accept(version, deps.clock.nowMs()));
+      if (loaded.unchanged) held.loadedAtMs = deps.clock.nowMs();
+      since = loaded.lastModified;
+      if (held.problem !== undefined) deps.log('info', `${source.feed} is good again`, fields);
+      held.problem = undefined;
+    } catch (error) {
+      report(error);
+    }
+  };
+  const loadSaved = async (): Promise<void> => {
+    try {
+      if (deps.stateDir === undefined) throw new Error('no stateDir');
+      const path = savedPath(deps.stateDir, source.feed);
+      const { mtimeMs } = await stat(path);
+      accept(await source.read({ feed: source.feed, path, from: path }), mtimeMs);
+      deps.log('warn', `${source.feed}: started from the saved copy`, { feed: source.feed, from: path });
+    } catch {
+      deps.log('warn', `${source.feed}: no version at hand; it judges nobody until one loads`, fields);
+    }
+  };
+  return { load, loadSaved };
+}
+
+/** A run asked for during a run follows it, once. */
+function oneAtATime(work: () => Promise<void>) {
+  let running: Promise<void> | undefined;
+  let again = false;
+  const run = (): Promise<void> => {
+    if (running !== undefined) {
+      again = true;
+      return running;
+    }
+    running = work().finally(() => {
+      running = undefined;
+      if (!again) return;
+      again = false;
+      void run();
+    });
+    return running;
+  };
+  const end = async (): Promise<void> => {
+    again = false;
+    await running;
+  };
+  return { run, end };
+}
+
+function originOf<T>({ from }: Source<T>): string {
+  return 'file' in from ? from.file : from.url;
 }
 
 function follow<T>(source: Source<T>, pollMs: number, refresh: () => void): () => void {
@@ -130,7 +152,9 @@ function follow<T>(source: Source<T>, pollMs: number, refresh: () => void): () =
 type Where = Readonly<{ since: string | undefined; stateDir: string | undefined }>;
 type Loaded = Readonly<{ unchanged: boolean; lastModified: string | undefined }>;
 
-async function loadOnce<T>(source: Source<T>, where: Where, accept: (version: Version<T>) => void): Promise<Loaded> {
+type Accept<T> = (version: Version<T>) => void;
+
+async function loadOnce<T>(source: Source<T>, where: Where, accept: Accept<T>): Promise<Loaded> {
   const { feed, from } = source;
   if ('file' in from) {
     accept(await source.read({ feed, path: from.file, from: from.file }));
@@ -160,7 +184,8 @@ async function save(stateDir: string, feed: string, path: string): Promise<void>
     await rename(draft, target);
   } catch (error) {
     await rm(draft, { force: true });
-    throw new Fault('FEED_UNREADABLE', { feed, from: path, why: `its copy cannot be saved: ${reason(error)}` }, error);
+    const why = `its copy cannot be saved: ${reason(error)}`;
+    throw new Fault('FEED_UNREADABLE', { feed, from: path, why }, error);
   }
 }
 
@@ -169,7 +194,7 @@ function savedPath(stateDir: string, feed: string): string {
 }
 
 function refuseImplausible<T>(source: Source<T>, before: number, after: number): void {
-  const name = { feed: source.feed, from: 'file' in source.from ? source.from.file : source.from.url };
+  const name = { feed: source.feed, from: originOf(source) };
   if (before < JUDGED_FROM) return;
   if (after > before * GROWTH_MAX) throw implausible(name, `${after} entries after ${before}`);
   if (after <= before * SHRINK_MIN) throw implausible(name, `only ${after} entries after ${before}`);

@@ -1,4 +1,7 @@
-/** Fetches a feed's URL into a file, under a deadline for the whole answer and a size cap. Redirects are not followed. */
+/**
+ * Fetches a feed's URL into a file, under a deadline for the whole answer and a size cap. Redirects are not
+ * followed.
+ */
 import { createWriteStream } from 'node:fs';
 import { Transform } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
@@ -9,12 +12,16 @@ import type { FeedFile } from './source.js';
 
 export type Fetched = Readonly<{ changed: boolean; lastModified: string | undefined }>;
 
-/** Writes the answer to `file.path`. Throws FEED_UNREADABLE (network, status, deadline) or FEED_IMPLAUSIBLE (size). */
+/**
+ * Writes the answer to `file.path`. Throws FEED_UNREADABLE (network, status, deadline) or FEED_IMPLAUSIBLE
+ * (size).
+ */
 export async function fetchFeed(
   file: FeedFile,
   { timeoutMs, since }: Readonly<{ timeoutMs: number; since: string | undefined }>,
 ): Promise<Fetched> {
-  const headers = { 'user-agent': 'tidegate', accept: '*/*', ...(since === undefined ? {} : { 'if-modified-since': since }) };
+  const condition = since === undefined ? {} : { 'if-modified-since': since };
+  const headers = { 'user-agent': 'tidegate', accept: '*/*', ...condition };
   const cap = byteCap(file);
   try {
     const signal = AbortSignal.timeout(timeoutMs);

@@ -6,25 +6,29 @@ function itemsOf(text: string, chunkLength: number) {
   const found: string[] = [];
   const items = createJsonItems('relays', (item) => found.push(item));
   let good = true;
-  for (let at = 0; at < text.length && good; at += chunkLength) good = items.push(text.slice(at, at + chunkLength));
+  for (let at = 0; at < text.length && good; at += chunkLength) {
+    good = items.push(text.slice(at, at + chunkLength));
+  }
   return { found, good, complete: items.complete() };
 }
 
 t.test('items are found wherever the chunks are cut', (t) => {
+  const lists = fc.array(fc.dictionary(fc.string(), fc.jsonValue()));
   fc.assert(
-    fc.property(fc.array(fc.dictionary(fc.string(), fc.jsonValue())), fc.integer({ min: 1, max: 40 }), (relays, length) => {
-      const text = JSON.stringify({ relays_published: 'x', a: { relays: [{ no: 1 }] }, bridges: [{ no: 2 }], relays }, null, 1);
+    fc.property(lists, fc.integer({ min: 1, max: 40 }), (relays, length) => {
+      const around = { relays_published: 'x', a: { relays: [{ no: 1 }] }, bridges: [{ no: 2 }] };
+      const text = JSON.stringify({ ...around, relays }, null, 1);
       const { found, good, complete } = itemsOf(text, length);
-      return good && complete && JSON.stringify(found.map((item) => JSON.parse(item))) === JSON.stringify(relays);
+      const parsed: unknown[] = found.map((item) => JSON.parse(item) as unknown);
+      return good && complete && JSON.stringify(parsed) === JSON.stringify(relays);
     }),
   );
   t.end();
 });
 
 t.test('no text makes it throw, and only a document closed to its end is complete', (t) => {
-  fc.assert(fc.property(fc.string({ unit: fc.constantFrom(...'{}[]",:\\a ') }), fc.integer({ min: 1, max: 9 }), (text, length) => {
-    itemsOf(text, length);
-  }));
+  const texts = fc.string({ unit: fc.constantFrom(...'{}[]",:\\a ') });
+  fc.assert(fc.property(texts, fc.integer({ min: 1, max: 9 }), (text, length) => void itemsOf(text, length)));
   const cases: [text: string, good: boolean, complete: boolean][] = [
     ['{"relays":[{"a":1}]}', true, true],
     ['{"relays":[{"a":1}]', true, false],

@@ -1,6 +1,6 @@
 /**
- * Cuts the objects of one top-level array out of a streamed JSON document, so that a big document is never parsed
- * in one piece. It follows strings and nesting only; each item is left to JSON.parse.
+ * Cuts the objects of one top-level array out of a streamed JSON document, so that a big document is never
+ * parsed in one piece. It follows strings and nesting only; each item is left to JSON.parse.
  */
 
 const ITEM_MAX = 256 * 1024;
@@ -21,7 +21,9 @@ export function createJsonItems(key: string, take: (text: string) => void): Json
   let inString = false;
   let escaped = false;
   let inArray = false;
-  /** The text kept so far of a top-level string or of an item, and where it goes on in this chunk (-1: none). */
+  /**
+   * The text kept so far of a top-level string or of an item, and where it goes on in this chunk (-1: none).
+   */
   let name = '';
   let nameFrom = -1;
   let item = '';

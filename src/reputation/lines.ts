@@ -1,6 +1,7 @@
 /**
- * Text of a feed, streamed: chunks and lines under size caps, with the event loop let go every few milliseconds.
- * An HTML page instead of a list (an error page with status 200) is refused at its first character.
+ * Text of a feed, streamed: chunks and lines under size caps, with the event loop let go every few
+ * milliseconds. An HTML page instead of a list (an error page with status 200) is refused at its first
+ * character.
  */
 import { createReadStream } from 'node:fs';
 import { Fault } from '../core/errors.js';
@@ -25,7 +26,10 @@ export function createPacer(sliceMs = SLICE_MS): () => Promise<void> | undefined
   };
 }
 
-/** Chunks of a feed's file as Latin-1. Throws FEED_UNREADABLE, or FEED_IMPLAUSIBLE for HTML and oversize files. */
+/**
+ * Chunks of a feed's file as Latin-1. Throws FEED_UNREADABLE, or FEED_IMPLAUSIBLE for HTML and oversize
+ * files.
+ */
 export async function* feedChunks(file: FeedFile): AsyncGenerator<string> {
   const pause = createPacer();
   const stream = createReadStream(file.path, { encoding: 'latin1', highWaterMark: CHUNK_BYTES });
@@ -69,11 +73,13 @@ export async function eachLine(file: FeedFile, take: (line: string, number: numb
   if (rest !== '') take(rest, ++number);
 }
 
-export function implausible({ feed, from }: Pick<FeedFile, 'feed' | 'from'>, why: string): Fault {
+type Origin = Pick<FeedFile, 'feed' | 'from'>;
+
+export function implausible({ feed, from }: Origin, why: string): Fault {
   return new Fault('FEED_IMPLAUSIBLE', { feed, from, why });
 }
 
-export function unreadable({ feed, from }: Pick<FeedFile, 'feed' | 'from'>, why: string, cause?: unknown): Fault {
+export function unreadable({ feed, from }: Origin, why: string, cause?: unknown): Fault {
   return new Fault('FEED_UNREADABLE', { feed, from, why }, cause);
 }
 

@@ -9,12 +9,14 @@ import { reputationSection } from './config.js';
 import { createReputation } from './reputation.js';
 import { clientOf, handClock, longestStall, memoryLog, tempFolder, until } from './testing.js';
 
-const first = (count: number): string => Array.from({ length: count }, (_, n) => `198.${n >> 16}.${(n >> 8) & 255}.${n & 255}\n`).join('');
+const nth = (n: number): string => `198.${n >> 16}.${(n >> 8) & 255}.${n & 255}\n`;
+const first = (count: number): string => Array.from({ length: count }, (_, n) => nth(n)).join('');
 
 async function engineOf(folder: string, section: object) {
   const config = reputationSection.parse({ poll: '50ms', ...section });
   const memory = memoryLog();
-  const deps = { baseDir: folder, clock: handClock(), log: memory.log, ownAddresses: ['203.0.113.5', '2001:db8:5::5'] };
+  const ownAddresses = ['203.0.113.5', '2001:db8:5::5'];
+  const deps = { baseDir: folder, clock: handClock(), log: memory.log, ownAddresses };
   const engine = createReputation(config, deps);
   const verdict = (ip: string): string => engine.judge(clientOf(ip)).map((finding) => finding.kind).join();
   return { engine, verdict, memory };
@@ -24,12 +26,14 @@ t.test('a dirty blocklist blocks what it may and skips the rest with a warning',
   const folder = await tempFolder(t);
   await writeFile(join(folder, 'allow.txt'), '203.0.114.0/24 # partner\n');
   const lines = [
-    '# comment', '; comment', '', '0.0.0.0/0', '10.0.0.0/8', '192.168.0.0/16', '224.0.0.0/3', '::/0', '127.0.0.1', '::1',
+    '# comment', '; comment', '', '0.0.0.0/0', '10.0.0.0/8', '192.168.0.0/16', '224.0.0.0/3', '::/0',
+    '127.0.0.1', '::1',
     '203.0.113.5', '2001:db8:5::6', '203.0.114.7', '1.2.3', '1.2.3.4/33', '1.2.3.4-1.2.3.9', '128.0.0.0/7',
     '203.0.113.66 # bad', '203.0.113.66', '198.51.100.0/24 ; worse', '2001:db8:1:2::9',
   ];
   await writeFile(join(folder, 'block.txt'), lines.join('\r\n'));
-  const { engine, verdict, memory } = await engineOf(folder, { allowlist: 'allow.txt', blocklist: 'block.txt' });
+  const section = { allowlist: 'allow.txt', blocklist: 'block.txt' };
+  const { engine, verdict, memory } = await engineOf(folder, section);
   await engine.start();
   const cases: [ip: string, wanted: string][] = [
     ['203.0.113.66', 'deny'],
@@ -127,7 +131,7 @@ async function origin(t: { teardown(work: () => void): void }, answer: RequestLi
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}/details`;
 }
 
-const relays = (...ips: string[]): string => JSON.stringify({ relays: ips.map((ip) => ({ exit_addresses: [ip] })) });
+const relays = (ip: string): string => JSON.stringify({ relays: [{ exit_addresses: [ip] }] });
 
 t.test('a Tor source that fails keeps its last good copy', async (t) => {
   const cases: [name: string, answer: RequestListener, problem: RegExp][] = [
@@ -143,7 +147,8 @@ t.test('a Tor source that fails keeps its last good copy', async (t) => {
   for (const [name, answer, problem] of cases) {
     let bad = false;
     const url = await origin(t, (q, a) => (bad ? answer(q, a) : a.end(relays('198.51.100.9'))));
-    const { engine, verdict } = await engineOf(await tempFolder(t), { tor: { url, refresh: '1s', timeout: '400ms' } });
+    const section = { tor: { url, refresh: '1s', timeout: '400ms' } };
+    const { engine, verdict } = await engineOf(await tempFolder(t), section);
     await engine.start();
     t.equal(verdict('198.51.100.9'), 'note', name);
     bad = true;

@@ -17,13 +17,17 @@ export type Admit = (network: Network) => Network | string;
 
 type Tally = { bad: number; skipped: number; samples: string[] };
 
-/** Throws FEED_UNREADABLE, or FEED_IMPLAUSIBLE for an empty file, HTML, or a file in which no line can be read. */
+/**
+ * Throws FEED_UNREADABLE, or FEED_IMPLAUSIBLE for an empty file, HTML, or a file in which no line can be
+ * read.
+ */
 export async function readNetworkList(file: FeedFile, admit: Admit): Promise<Version<CidrSet>> {
   const set = createCidrSet();
   const tally: Tally = { bad: 0, skipped: 0, samples: [] };
   await eachLine(file, (line, number) => {
     const problem = takeLine(line, set, admit, tally);
-    if (problem !== undefined && tally.samples.length < SAMPLES_MAX) tally.samples.push(`line ${number}: ${problem}`);
+    if (problem === undefined || tally.samples.length >= SAMPLES_MAX) return;
+    tally.samples.push(`line ${number}: ${problem}`);
   });
   if (set.size === 0 && tally.bad > 0 && tally.skipped === 0) {
     throw implausible(file, `none of its lines can be read (${tally.samples.join('; ')})`);

@@ -1,6 +1,7 @@
 /**
- * Observed scores on disk, one JSON line each between a head and a foot: written to a draft and renamed, so that a
- * crash leaves the old file or the new one; a file without its foot or with a damaged line is not believed.
+ * Observed scores on disk, one JSON line each between a head and a foot: written to a draft and renamed, so
+ * that a crash leaves the old file or the new one; a file without its foot or with a damaged line is not
+ * believed.
  */
 import { once } from 'node:events';
 import { createReadStream, createWriteStream } from 'node:fs';

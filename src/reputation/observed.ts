@@ -1,7 +1,7 @@
 /**
- * Scores that sources earned by their own refusals. They fade on read, so nothing has to run for them to be right;
- * the sweep only gives memory back. Bounded: when full, the lowest sixteenth goes at once, chosen by a threshold
- * from a sample, so that a flood of new sources costs one scan for thousands of them.
+ * Scores that sources earned by their own refusals. They fade on read, so nothing has to run for them to be
+ * right; the sweep only gives memory back. Bounded: when full, the lowest sixteenth goes at once, chosen by a
+ * threshold from a sample, so that a flood of new sources costs one scan for thousands of them.
  */
 import { decayed } from './decay.js';
 
@@ -33,7 +33,7 @@ export function createObservedScores({ halfLife, evictBelow, max }: ObservedLimi
   const known = new Map<string, Stored>();
   let dropped = 0;
 
-  const left = (stored: Stored, nowMs: number): number => decayed(stored.score, nowMs - stored.atMs, halfLife);
+  const left = ({ score, atMs }: Stored, nowMs: number): number => decayed(score, nowMs - atMs, halfLife);
 
   const put = (key: string, score: number, atMs: number): void => {
     if (known.size >= max && !known.has(key)) dropLowest(atMs);

@@ -1,6 +1,7 @@
 /**
- * The engine: allowlist, blocklist, Tor exits, hosting networks and observed scores, all in memory. What the lists say
- * of an address is remembered until a feed changes; only the observed score is worked out each time.
+ * The engine: allowlist, blocklist, Tor exits, hosting networks and observed scores, all in memory. What the
+ * lists say of an address is remembered until a feed changes; only the observed score is worked out each
+ * time.
  */
 import { networkInterfaces } from 'node:os';
 import { resolve } from 'node:path';
@@ -42,9 +43,15 @@ export type ReputationEngine = Reputation & {
 };
 
 /** What the lists say of one address. */
-type Known = Readonly<{ verdict: 'allow' | 'deny' | 'note'; notes: readonly Note[]; findings: readonly Finding[] }>;
+type Known = Readonly<{
+  verdict: 'allow' | 'deny' | 'note';
+  notes: readonly Note[];
+  findings: readonly Finding[];
+}>;
 
-/** Nothing is read before `start`, which never throws: a feed that is down is in `status` and judges nobody. */
+/**
+ * Nothing is read before `start`, which never throws: a feed that is down is in `status` and judges nobody.
+ */
 export function createReputation(config: ReputationConfig, deps: ReputationDeps): ReputationEngine {
   const { clock, channel } = deps;
   const memo = new LRUCache<string, Known>({ max: MEMO_MAX });
@@ -129,12 +136,14 @@ function createHostingTest(hosting: Hosting | undefined): (owner: AsnRecord) => 
 
 function hostingNote({ number, organization }: AsnRecord, points: number): Note {
   const name = organization === '' ? 'no name' : organization;
-  return { id: 'HOSTING-ASN', points, message: `The address belongs to a hosting network: AS${number}, ${name}.` };
+  const message = `The address belongs to a hosting network: AS${number}, ${name}.`;
+  return { id: 'HOSTING-ASN', points, message };
 }
 
 function observedNote(score: number): Note {
   const points = Math.min(100, Math.round(score));
-  return { id: 'OBSERVED', points, message: `Earlier refusals left this source an observed score of ${points}.` };
+  const message = `Earlier refusals left this source an observed score of ${points}.`;
+  return { id: 'OBSERVED', points, message };
 }
 
 /** Takes over what the supervisor knows, now and from then on. */

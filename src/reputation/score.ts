@@ -1,4 +1,7 @@
-/** Turns what is known of an address into findings. Pure. The strongest note carries the points; they are never added up. */
+/**
+ * Turns what is known of an address into findings. Pure. The strongest note carries the points; they are
+ * never added up.
+ */
 import { NO_FINDINGS } from '../core/finding.js';
 import type { Finding } from '../core/finding.js';
 
@@ -9,7 +12,8 @@ export const ALLOWED: readonly Finding[] = Object.freeze([
 ] as const);
 
 export function blocked(points: number): readonly Finding[] {
-  return Object.freeze([{ id: 'BLOCKLIST', kind: 'deny', points, message: 'The address is on the blocklist.' }] as const);
+  const message = 'The address is on the blocklist.';
+  return Object.freeze([{ id: 'BLOCKLIST', kind: 'deny', points, message }] as const);
 }
 
 /** Strongest first; the others keep their place in the record with 0 points. */
@@ -22,6 +26,7 @@ export function findingsOf(notes: readonly Note[]): readonly Finding[] {
 }
 
 function included({ id, points, message }: Note, strongest: Note): Finding {
-  const text = `${message.replace(/\.$/, '')} (${points}, included in the ${strongest.points} of ${strongest.id}).`;
+  const why = `${points}, included in the ${strongest.points} of ${strongest.id}`;
+  const text = `${message.replace(/\.$/, '')} (${why}).`;
   return { id, kind: 'note', points: 0, message: text };
 }

@@ -1,7 +1,7 @@
 /**
- * The supervisor's side of observed scores: it holds the truth, adds up what workers raise, sends changes to all of
- * them in batches, and saves it. A worker's own copy may lack its latest raises for one batch; that is the price of
- * scores being exact in one place without a round trip in any request.
+ * The supervisor's side of observed scores: it holds the truth, adds up what workers raise, sends changes to
+ * all of them in batches, and saves it. A worker's own copy may lack its latest raises for one batch; that is
+ * the price of scores being exact in one place without a round trip in any request.
  */
 import { resolve } from 'node:path';
 import type { Channel } from '../core/channel.js';
@@ -91,10 +91,14 @@ export function serveObserved(config: ReputationConfig, deps: ServeObservedDeps)
 }
 
 function sendAll(channel: Channel, entries: readonly ObservedEntry[]): void {
-  for (let at = 0; at < entries.length; at += BATCH_MAX) channel.send(TOPIC_UPDATE, entries.slice(at, at + BATCH_MAX));
+  for (let at = 0; at < entries.length; at += BATCH_MAX) {
+    channel.send(TOPIC_UPDATE, entries.slice(at, at + BATCH_MAX));
+  }
 }
 
-async function restore(scores: ObservedScores, from: Readonly<{ path: string; max: number; log: Log }>): Promise<void> {
+type Saved = Readonly<{ path: string; max: number; log: Log }>;
+
+async function restore(scores: ObservedScores, from: Saved): Promise<void> {
   try {
     for (const entry of await loadObserved(from.path, from.max)) scores.set(entry);
   } catch (error) {

@@ -2,7 +2,8 @@
 
 export type FeedName = 'allowlist' | 'blocklist' | 'tor' | 'asn';
 
-export type Log = (level: 'info' | 'warn' | 'error', message: string, fields?: Record<string, unknown>) => void;
+type Level = 'info' | 'warn' | 'error';
+export type Log = (level: Level, message: string, fields?: Record<string, unknown>) => void;
 
 /** One version of a feed, read whole and found good. */
 export type Version<T> = Readonly<{
@@ -15,14 +16,20 @@ export type Version<T> = Readonly<{
 /** A local file to read, and where it came from in words for messages (the same path, or a URL). */
 export type FeedFile = Readonly<{ feed: FeedName; path: string; from: string }>;
 
-/** Reads one version from a local file; throws a Fault (FEED_*) where it cannot be used. Never blocks for over 20 ms. */
+/**
+ * Reads one version from a local file; throws a Fault (FEED_*) where it cannot be used. Never blocks for over
+ * 20 ms.
+ */
 export type Source<T> = Readonly<{
   feed: FeedName;
   from: Readonly<{ file: string }> | Readonly<{ url: string; refreshMs: number; timeoutMs: number }>;
   read(file: FeedFile): Promise<Version<T>>;
 }>;
 
-/** How a feed stands, for readiness, metrics and the admin page. `ageMs` counts from the last good load; -1 before it. */
+/**
+ * How a feed stands, for readiness, metrics and the admin page. `ageMs` counts from the last good load; -1
+ * before it.
+ */
 export type FeedStatus = Readonly<{
   feed: FeedName;
   entries: number;

@@ -1,4 +1,6 @@
-/** What the tests of this folder share: a temporary folder, a clock that is set by hand, a log that remembers. */
+/**
+ * What the tests of this folder share: a temporary folder, a clock that is set by hand, a log that remembers.
+ */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

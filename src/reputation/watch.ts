@@ -1,7 +1,7 @@
 /**
- * Says when a file has changed and then stood still for a moment, so that a slow writer is not read half-way. Change
- * notices of the folder make it quick (a replaced file has a new inode, which a watch on the file would lose);
- * polling makes it sure where notices are lost (network file systems, containers).
+ * Says when a file has changed and then stood still for a moment, so that a slow writer is not read half-way.
+ * Change notices of the folder make it quick (a replaced file has a new inode, which a watch on the file
+ * would lose); polling makes it sure where notices are lost (network file systems, containers).
  */
 import { watch } from 'node:fs';
 import type { FSWatcher } from 'node:fs';

@@ -55,3 +55,16 @@ t.test('whatever the networks, it answers as a linear search would', (t) => {
   );
   t.end();
 });
+
+t.test('a network is covered only by one at least as wide', (t) => {
+  const set = setOf('203.0.113.0/24', '2001:db8::/48');
+  const cases: [string, boolean][] = [
+    ['203.0.113.0/24', true],
+    ['203.0.113.7', true],
+    ['203.0.112.0/23', false],
+    ['2001:db8:0:1::/64', true],
+    ['2001:db8::/32', false],
+  ];
+  for (const [text, wanted] of cases) t.equal(set.covers(parseNetwork(text)!), wanted, text);
+  t.end();
+});

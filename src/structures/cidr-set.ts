@@ -1,7 +1,8 @@
 /**
- * A large set of addresses and networks: one hash set per prefix length, so a look-up costs one probe for each
- * length in use (lists use a handful). Each hash set is split into shards so that growing it never rehashes more
- * than a 256th of the whole at once: a list can be built in slices without stalling the event loop.
+ * A large set of addresses and networks: one hash set per prefix length, so a look-up costs one probe for
+ * each length in use (lists use a handful). Each hash set is split into shards so that growing it never
+ * rehashes more than a 256th of the whole at once: a list can be built in slices without stalling the event
+ * loop.
  */
 import { maskGroups, maskIpv4, parseIpv4, parseIpv6 } from '../core/address.js';
 import type { Network } from '../core/address.js';

@@ -1,4 +1,7 @@
-/** Addresses and networks that reputation never refuses. A network as wide as the whole Internet is taken as an error. */
+/**
+ * Addresses and networks that reputation never refuses. A network as wide as the whole Internet is taken as
+ * an error.
+ */
 import type { CidrSet } from '../../structures/cidr-set.js';
 import { readNetworkList } from '../network-list.js';
 import type { Source } from '../source.js';
@@ -8,6 +11,6 @@ export function allowlist(file: string): Source<CidrSet> {
     feed: 'allowlist',
     from: { file },
     read: (input) =>
-      readNetworkList(input, (network) => (network.prefix === 0 ? 'it would switch all checks off' : network)),
+      readNetworkList(input, (network) => (network.prefix === 0 ? 'it would allow everybody' : network)),
   };
 }

@@ -1,9 +1,10 @@
 /**
  * Owners of addresses from a MaxMind-format database. Only the fields `autonomous_system_number` and
- * `autonomous_system_organization` are relied on. The file is read whole into memory: one that is overwritten in
- * place never reaches a reader in use, and a new one must answer test look-ups before it is swapped in.
+ * `autonomous_system_organization` are relied on. The file is read whole into memory: one that is overwritten
+ * in place never reaches a reader in use, and a new one must answer test look-ups before it is swapped in.
  */
 import { readFile } from 'node:fs/promises';
+import { LRUCache } from 'lru-cache';
 import { Reader } from 'maxmind';
 import { createPacer, implausible, reason, unreadable } from '../lines.js';
 import type { FeedFile, Source, Version } from '../source.js';
@@ -15,6 +16,7 @@ export type AsnLookup = (ip: string) => AsnRecord | undefined;
 type Row = { autonomous_system_number?: unknown; autonomous_system_organization?: unknown };
 
 const BYTES_MIN = 64;
+const RECORDS_MAX = 8192;
 
 export function asn(file: string): Source<AsnLookup> {
   return { feed: 'asn', from: { file }, read };
@@ -32,12 +34,15 @@ async function read(file: FeedFile): Promise<Version<AsnLookup>> {
 
 function openReader(file: FeedFile, bytes: Buffer): Reader<never> {
   try {
-    const reader = new Reader<never>(bytes);
+    // One owner has many ranges: its record is decoded once and shared.
+    const records = new LRUCache<string | number, object>({ max: RECORDS_MAX });
+    const reader = new Reader<never>(bytes, { cache: records });
     const { nodeCount, recordSize } = reader.metadata;
     const treeBytes = (nodeCount * recordSize) / 4;
     if (!(nodeCount > 0) || treeBytes + 16 > bytes.length) throw new Error('its search tree is cut off');
     // Sixteen zero bytes part the tree from the data (MaxMind DB format 2.0); shifted bytes show here.
-    for (let at = treeBytes; at < treeBytes + 16; at++) if (bytes[at] !== 0) throw new Error('its data section is misplaced');
+    const gap = bytes.subarray(treeBytes, treeBytes + 16);
+    if (gap.some((byte) => byte !== 0)) throw new Error('its data section is misplaced');
     return reader;
   } catch (error) {
     throw unreadable(file, reason(error), error);
@@ -68,8 +73,8 @@ function createLookup(reader: Reader<never>): AsnLookup {
     try {
       const row = reader.get(ip) as Row | null;
       if (row === null || typeof row.autonomous_system_number !== 'number') return undefined;
-      const organization = row.autonomous_system_organization;
-      return { number: row.autonomous_system_number, organization: typeof organization === 'string' ? organization : '' };
+      const name = row.autonomous_system_organization;
+      return { number: row.autonomous_system_number, organization: typeof name === 'string' ? name : '' };
     } catch {
       // An IPv6 address in an IPv4 database, or a damaged record: unknown, never an exception in a request.
       return undefined;

@@ -1,6 +1,7 @@
 /**
- * Addresses and networks that are refused at once. Public lists carry private, far too wide and the operator's own
- * ranges; these are skipped, since obeying them would shut the site (firehol/blocklist-ipsets #281, #70).
+ * Addresses and networks that are refused at once. Public lists carry private, far too wide and the
+ * operator's own ranges; these are skipped, since obeying them would shut the site (firehol/blocklist-ipsets
+ * #281, #70).
  */
 import { maskGroups, networkContains, parseNetwork } from '../../core/address.js';
 import type { Network } from '../../core/address.js';
@@ -9,10 +10,13 @@ import { readNetworkList } from '../network-list.js';
 import type { Admit } from '../network-list.js';
 import type { Source } from '../source.js';
 
-/** Loopback, private, link-local, shared, multicast and reserved space (RFC 6890). Documentation ranges are not among them. */
+/**
+ * Loopback, private, link-local, shared, multicast and reserved space (RFC 6890). Documentation ranges are
+ * not among them.
+ */
 const SPECIAL = [
-  '0.0.0.0/8', '10.0.0.0/8', '100.64.0.0/10', '127.0.0.0/8', '169.254.0.0/16', '172.16.0.0/12', '192.168.0.0/16',
-  '224.0.0.0/3', '::/127', 'fc00::/7', 'fe80::/10', 'ff00::/8',
+  '0.0.0.0/8', '10.0.0.0/8', '100.64.0.0/10', '127.0.0.0/8', '169.254.0.0/16', '172.16.0.0/12',
+  '192.168.0.0/16', '224.0.0.0/3', '::/127', 'fc00::/7', 'fe80::/10', 'ff00::/8',
 ].map(parseNetwork).filter((network) => network !== undefined);
 
 export type BlocklistRules = Readonly<{
@@ -31,7 +35,8 @@ export function blocklist(file: string, rules: BlocklistRules): Source<CidrSet> 
 function createAdmit(rules: BlocklistRules): Admit {
   const own = rules.own.map(parseNetwork).filter((network) => network !== undefined);
   return (network) => {
-    if (network.prefix < (network.family === 4 ? rules.widest.ipv4 : rules.widest.ipv6)) return 'wider than allowed';
+    const widest = network.family === 4 ? rules.widest.ipv4 : rules.widest.ipv6;
+    if (network.prefix < widest) return 'wider than allowed';
     if (SPECIAL.some((special) => overlaps(special, network))) return 'private or reserved';
     if (rules.isAllowed(network)) return 'on the allowlist';
     const stored = widened(network, rules.ipv6Prefix);

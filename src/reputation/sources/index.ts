@@ -5,6 +5,7 @@ import type { CidrSet } from '../../structures/cidr-set.js';
 import type { ReputationConfig } from '../config.js';
 import { createFeed } from '../feed.js';
 import type { Feed, FeedDeps } from '../feed.js';
+import type { Source } from '../source.js';
 import { allowlist } from './allowlist.js';
 import { asn } from './asn.js';
 import type { AsnLookup } from './asn.js';
@@ -24,15 +25,16 @@ type Place = Readonly<{ baseDir: string; own: readonly string[] }>;
 
 export function createFeeds(config: ReputationConfig, place: Place, deps: FeedDeps): Feeds {
   const at = (path: string): string => resolve(place.baseDir, path);
-  const allowed = config.allowlist === undefined ? undefined : createFeed(allowlist(at(config.allowlist)), deps);
+  const feedOf = <T>(source: Source<T> | undefined) => (source === undefined ? undefined : createFeed(source, deps));
+  const allowed = feedOf(config.allowlist === undefined ? undefined : allowlist(at(config.allowlist)));
   const isAllowed = (network: Network): boolean => allowed?.value()?.covers(network) === true;
   const { widest, ipv6Prefix } = config;
   const rules = { widest, ipv6Prefix, own: [...place.own, ...config.ownAddresses], isAllowed };
   const feeds = {
     allowlist: allowed,
-    blocklist: config.blocklist === undefined ? undefined : createFeed(blocklist(at(config.blocklist), rules), deps),
-    tor: config.tor === undefined ? undefined : createFeed(tor(torFrom(config.tor, at)), deps),
-    asn: config.asn === undefined ? undefined : createFeed(asn(at(config.asn.database)), deps),
+    blocklist: feedOf(config.blocklist === undefined ? undefined : blocklist(at(config.blocklist), rules)),
+    tor: feedOf(config.tor === undefined ? undefined : tor(torFrom(config.tor, at))),
+    asn: feedOf(config.asn === undefined ? undefined : asn(at(config.asn.database))),
   };
   const all = [feeds.allowlist, feeds.blocklist, feeds.tor, feeds.asn].filter((feed) => feed !== undefined);
   return { ...feeds, all };

@@ -1,7 +1,7 @@
 /**
- * Tor exits from an Onionoo details document (metrics.torproject.org/onionoo.html): `exit_addresses` are what a relay
- * was seen to use, `or_addresses` where it listens; exits mostly leave by the latter too. The document can be
- * tens of megabytes, so relays are cut out of the stream and parsed one by one.
+ * Tor exits from an Onionoo details document (metrics.torproject.org/onionoo.html): `exit_addresses` are what
+ * a relay was seen to use, `or_addresses` where it listens; exits mostly leave by the latter too. The
+ * document can be tens of megabytes, so relays are cut out of the stream and parsed one by one.
  */
 import { parseNetwork } from '../../core/address.js';
 import { createCidrSet } from '../../structures/cidr-set.js';
@@ -29,10 +29,14 @@ async function read(file: FeedFile): Promise<Version<CidrSet>> {
   }
   if (!items.complete()) throw implausible(file, 'cut off before its end');
   if (set.size === 0) throw implausible(file, 'it names no exit');
-  return { value: set, entries: set.size, ...(bad === 0 ? {} : { warning: `${bad} unreadable address(es)` }) };
+  const version = { value: set, entries: set.size };
+  return bad === 0 ? version : { ...version, warning: `${bad} unreadable address(es)` };
 }
 
-/** A relay is an exit when its flags say so, or it was seen to exit, or the document leaves flags out (`fields=`). */
+/**
+ * A relay is an exit when its flags say so, or it was seen to exit, or the document leaves flags out
+ * (`fields=`).
+ */
 function exitAddresses(text: string): string[] {
   let relay: unknown;
   try {
