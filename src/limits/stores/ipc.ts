@@ -9,10 +9,11 @@ import type { Check, CheckResult, CounterStore } from '../limiter-contract.js';
 import { packAnswers, packChecks, unpackAnswers, unpackChecks } from './wire.js';
 
 const TOPIC = 'limits';
-const DEADLINE_MS = 50;
+/** Above an ordinary pause of the supervisor's loop, below the deadline of the stage. */
+const DEADLINE_MS = 100;
 const IN_FLIGHT_MAX = 10_000;
-/** After this many batches in a row without an answer, the store is left alone for a moment. */
-const SILENT_BATCHES_MAX = 3;
+/** After so long without any answer the store is left alone for a moment, so that requests do not each wait. */
+const SILENT_MS = 500;
 const PAUSE_MS = 250;
 
 type Waiting = Readonly<{
@@ -27,29 +28,86 @@ export type IpcStoreStats = Readonly<{ inFlight: number; timeouts: number; rejec
 
 export type IpcStore = CounterStore & Readonly<{ stats(): IpcStoreStats }>;
 
+type Options = Readonly<{ deadlineMs?: number; inFlightMax?: number; silentMs?: number }>;
+
 /** Worker side. `deadlineMs` from 1; `inFlightMax` counts requests, each with all of its checks. */
-export function ipcStore(channel: Channel, options: { deadlineMs?: number; inFlightMax?: number } = {}): IpcStore {
-  const { deadlineMs = DEADLINE_MS, inFlightMax = IN_FLIGHT_MAX } = options;
-  const batches = new Map<number, Batch>();
-  const counts = { inFlight: 0, timeouts: 0, rejected: 0, batches: 0 };
+export function ipcStore(channel: Channel, options: Options = {}): IpcStore {
+  const { deadlineMs = DEADLINE_MS, inFlightMax = IN_FLIGHT_MAX, silentMs = SILENT_MS } = options;
+  const silence = createSilence(silentMs);
+  const book = createBook(deadlineMs, silence);
   let queue: Waiting[] = [];
-  let sequence = 0;
-  let silent = 0;
-  let paused = false;
   let closed = false;
 
   channel.on(TOPIC, (body) => {
-    const [answered, ...rest] = Array.isArray(body) ? (body as unknown[]) : [];
-    const batch = typeof answered === 'number' ? take(answered) : undefined;
-    if (batch === undefined) return;
-    silent = 0;
-    const answers = unpackAnswers(rest, batch.requests.map((request) => request.checks.length));
-    batch.requests.forEach((request, at) => {
-      const results = answers[at];
-      if (results === undefined) request.reject(new Fault('STORE_FAILED', { why: 'it answered without results' }));
-      else request.resolve(results);
-    });
+    const [number, ...rest] = Array.isArray(body) ? (body as unknown[]) : [];
+    if (typeof number !== 'number') return;
+    // A late answer is a sign of life too.
+    silence.broken();
+    book.settle(number, rest);
   });
+
+  function flush(): void {
+    const requests = queue;
+    queue = [];
+    if (requests.length === 0) return;
+    const number = book.open(requests);
+    silence.asked();
+    const checks = packChecks(requests.map((request) => request.checks));
+    if (!channel.send(TOPIC, [number, ...checks])) book.fail(number, new Fault('STORE_CLOSED'));
+  }
+
+  function refusal(): Fault | undefined {
+    const waiting = book.counts.inFlight + queue.length;
+    if (closed) return new Fault('STORE_CLOSED');
+    if (silence.paused()) return new Fault('STORE_TIMEOUT', { ms: deadlineMs });
+    return waiting >= inFlightMax ? new Fault('STORE_OVERLOADED', { count: waiting }) : undefined;
+  }
+
+  return {
+    checkAll(checks) {
+      const fault = refusal();
+      if (fault !== undefined) {
+        book.counts.rejected++;
+        return Promise.reject(fault);
+      }
+      return new Promise<CheckResult[]>((resolve, reject) => {
+        if (queue.length === 0) setImmediate(flush);
+        queue.push({ checks, resolve, reject });
+      });
+    },
+    stats: () => ({ ...book.counts, inFlight: book.counts.inFlight + queue.length }),
+    async close() {
+      if (closed) return;
+      closed = true;
+      const fault = new Fault('STORE_CLOSED');
+      for (const request of queue.splice(0)) request.reject(fault);
+      book.failAll(fault);
+    },
+  };
+}
+
+type Silence = ReturnType<typeof createSilence>;
+
+/** Knows for how long nothing was heard, and when not to ask. */
+function createSilence(silentMs: number) {
+  let sinceMs: number | undefined;
+  let pausedUntilMs = 0;
+  return {
+    asked: (): void => void (sinceMs ??= performance.now()),
+    broken: (): void => void (sinceMs = undefined),
+    expired(): void {
+      const nowMs = performance.now();
+      if (sinceMs !== undefined && nowMs - sinceMs >= silentMs) pausedUntilMs = nowMs + PAUSE_MS;
+    },
+    paused: (): boolean => pausedUntilMs > 0 && performance.now() < pausedUntilMs,
+  };
+}
+
+/** The batches that are under way, each with its timer. */
+function createBook(deadlineMs: number, silence: Silence) {
+  const batches = new Map<number, Batch>();
+  const counts = { inFlight: 0, timeouts: 0, rejected: 0, batches: 0 };
+  let sequence = 0;
 
   function take(number: number): Batch | undefined {
     const batch = batches.get(number);
@@ -58,19 +116,6 @@ export function ipcStore(channel: Channel, options: { deadlineMs?: number; inFli
     clearTimeout(batch.timer);
     counts.inFlight -= batch.requests.length;
     return batch;
-  }
-
-  function flush(): void {
-    const requests = queue;
-    queue = [];
-    if (requests.length === 0) return;
-    const number = sequence++;
-    // A stalled loop runs timers before it reads answers that already arrived: look once more after reading.
-    const timer = setTimeout(() => setImmediate(expire, number), deadlineMs);
-    timer.unref();
-    batches.set(number, { requests, timer });
-    counts.batches++;
-    if (!channel.send(TOPIC, [number, ...packChecks(requests.map((request) => request.checks))])) fail(number, new Fault('STORE_CLOSED'));
   }
 
   function fail(number: number, fault: Fault): void {
@@ -83,39 +128,35 @@ export function ipcStore(channel: Channel, options: { deadlineMs?: number; inFli
   function expire(number: number): void {
     if (!batches.has(number)) return;
     counts.timeouts++;
+    silence.expired();
     fail(number, new Fault('STORE_TIMEOUT', { ms: deadlineMs }));
-    if (++silent < SILENT_BATCHES_MAX || paused) return;
-    paused = true;
-    setTimeout(() => (paused = false), PAUSE_MS).unref();
-  }
-
-  function refusal(): Fault | undefined {
-    if (closed) return new Fault('STORE_CLOSED');
-    if (paused) return new Fault('STORE_TIMEOUT', { ms: deadlineMs });
-    return counts.inFlight >= inFlightMax ? new Fault('STORE_OVERLOADED', { count: counts.inFlight }) : undefined;
   }
 
   return {
-    checkAll(checks) {
-      const fault = refusal();
-      if (fault !== undefined) {
-        counts.rejected++;
-        return Promise.reject(fault);
-      }
-      return new Promise<CheckResult[]>((resolve, reject) => {
-        if (queue.length === 0) setImmediate(flush);
-        counts.inFlight++;
-        queue.push({ checks, resolve, reject });
-      });
-    },
-    stats: () => ({ ...counts }),
-    async close() {
-      if (closed) return;
-      closed = true;
-      const fault = new Fault('STORE_CLOSED');
-      counts.inFlight -= queue.length;
-      for (const request of queue.splice(0)) request.reject(fault);
+    counts,
+    fail,
+    failAll(fault: Fault): void {
       for (const number of [...batches.keys()]) fail(number, fault);
+    },
+    open(requests: readonly Waiting[]): number {
+      const number = sequence++;
+      // A stalled loop runs timers before it reads answers that already arrived: look once more after reading.
+      const timer = setTimeout(() => setImmediate(expire, number), deadlineMs);
+      timer.unref();
+      batches.set(number, { requests, timer });
+      counts.batches++;
+      counts.inFlight += requests.length;
+      return number;
+    },
+    settle(number: number, flat: readonly unknown[]): void {
+      const batch = take(number);
+      if (batch === undefined) return;
+      const answers = unpackAnswers(flat, batch.requests.map((request) => request.checks.length));
+      batch.requests.forEach((request, at) => {
+        const results = answers[at];
+        if (results !== undefined) request.resolve(results);
+        else request.reject(new Fault('STORE_FAILED', { why: 'it answered without results' }));
+      });
     },
   };
 }
