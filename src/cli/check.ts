@@ -1,4 +1,7 @@
-/** `tidegate check`: loads everything that starting would load, and says `ok` with a summary or names every problem. */
+/**
+ * `tidegate check`: loads everything that starting would load, and says `ok` with a summary or names every
+ * problem.
+ */
 import type { Command } from 'commander';
 import { loadConfig } from '../config/load.js';
 import type { Config } from '../config/schema.js';

@@ -1,6 +1,7 @@
 /**
- * Judges one request in this process with everything the gate judges with: the same engines, facts, body reader and
- * event. No origin is asked. Counters are this process's own, so that nothing is taken from anybody's allowance.
+ * Judges one request in this process with everything the gate judges with: the same engines, facts, body
+ * reader and event. No origin is asked. Counters are this process's own, so that nothing is taken from
+ * anybody's allowance.
  */
 import { IncomingMessage } from 'node:http';
 import { Socket } from 'node:net';
@@ -79,7 +80,7 @@ function judgeBody(body: Buffer, exchange: Exchange, snapshot: Snapshot): Promis
     readBody(
       message,
       { run, inspector, settle },
-      { pipeline, config, held: { now: 0, refused: 0 }, onBytes: resumeNothing },
+      { pipeline, config, held: { now: 0, refused: 0 }, onBytes: nothing },
     );
     for (let at = 0; at < body.length; at += 65_536) message.push(body.subarray(at, at + 65_536));
     message.complete = true;
@@ -87,6 +88,6 @@ function judgeBody(body: Buffer, exchange: Exchange, snapshot: Snapshot): Promis
   });
 }
 
-function resumeNothing(): void {
+function nothing(): void {
   // The size is known from the start; nobody waits for the count.
 }

@@ -82,8 +82,8 @@ function verdict(event: DecisionEvent): string {
 }
 
 /**
- * Read from the findings alone, for log lines. One clause; undefined where nothing was held against the request.
- * The decision itself knows better, and its own words are preferred.
+ * Read from the findings alone, for log lines. One clause; undefined where nothing was held against the
+ * request. The decision itself knows better, and its own words are preferred.
  */
 export function wouldHaveChanged(event: DecisionEvent): string | undefined {
   const findings = event.steps

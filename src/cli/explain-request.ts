@@ -1,6 +1,6 @@
 /**
- * The request to explain, from curl-like flags or from raw HTTP/1.1 text. Strings hold bytes as Latin-1 code points,
- * as they do in the proxy. Multipart bodies come out as curl builds them, with a fixed boundary.
+ * The request to explain, from curl-like flags or from raw HTTP/1.1 text. Strings hold bytes as Latin-1 code
+ * points, as they do in the proxy. Multipart bodies come out as curl builds them, with a fixed boundary.
  */
 import { Fault } from '../core/errors.js';
 
@@ -94,8 +94,8 @@ function latin1(text: string): string {
 }
 
 /**
- * Reads raw HTTP/1.1 text; lines may end in LF alone, since editors write them so. A chunked body is put together;
- * everything else after the empty line is the body. Throws Fault EXPLAIN_INPUT.
+ * Reads raw HTTP/1.1 text; lines may end in LF alone, since editors write them so. A chunked body is put
+ * together; everything else after the empty line is the body. Throws Fault EXPLAIN_INPUT.
  */
 export function fromRaw(bytes: Buffer): ExplainRequest {
   const text = bytes.toString('latin1').replace(/^(?:\r?\n)+/, '');

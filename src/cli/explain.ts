@@ -1,4 +1,7 @@
-/** `tidegate explain`: a request (curl's flags, raw text) or a decision's log line → its way through the stages. */
+/**
+ * `tidegate explain`: a request (curl's flags, raw text) or a decision's log line → its way through the
+ * stages.
+ */
 import { readFile } from 'node:fs/promises';
 import type { Command } from 'commander';
 import { loadConfig } from '../config/load.js';
@@ -68,7 +71,9 @@ export const explainCommand: CliCommand = {
 async function explain(url: string | undefined, options: Options): Promise<string> {
   if (options.event !== undefined) {
     const event = lastEvent((await input(options.event)).toString('utf8'));
-    return options.json === true ? `${JSON.stringify(event, undefined, 2)}\n` : explainEvent(event);
+    return options.json === true
+      ? `${JSON.stringify(event, undefined, 2)}\n`
+      : explainEvent(event, saidOf(event));
   }
   if (options.config === undefined) throw new Fault('EXPLAIN_INPUT', { why: 'no --config FILE' });
   const request = await readRequest(url, options);
@@ -144,6 +149,13 @@ async function input(file: string): Promise<Buffer> {
   } catch (error) {
     throw new Fault('EXPLAIN_INPUT', { why: `${file} cannot be read` }, error);
   }
+}
+
+/** What `explain --json` adds to an event is understood when it is read again. */
+function saidOf(event: DecisionEvent): { wouldChange?: string } {
+  return 'wouldChange' in event && typeof event.wouldChange === 'string'
+    ? { wouldChange: event.wouldChange }
+    : {};
 }
 
 /** The last line that is a decision; lines of the operational log between them are passed by. */

@@ -1,7 +1,7 @@
 /**
- * What no single key can tell: names and hosts claimed twice, origins that are the gate itself, files that are not
- * there, keys this version does not serve yet. It reads the values as written, so that it speaks even when the
- * schema has complaints of its own, and never throws on odd shapes.
+ * What no single key can tell: names and hosts claimed twice, origins that are the gate itself, files that
+ * are not there, keys this version does not serve yet. It reads the values as written, so that it speaks even
+ * when the schema has complaints of its own, and never throws on odd shapes.
  */
 import { resolve } from 'node:path';
 import type { Path, Problem } from './problem.js';

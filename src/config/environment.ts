@@ -1,5 +1,6 @@
 /**
- * Secrets from the environment: `${NAME}` inside string values, and keys that end in `Env` and name a variable.
+ * Secrets from the environment: `${NAME}` inside string values, and keys that end in `Env` and name a
+ * variable.
  * `$${` stands for a literal `${`. Values put in are remembered, so that no message shows them.
  */
 import type { Path, Problem } from './problem.js';
@@ -15,7 +16,9 @@ export type Filled = Readonly<{
 
 const GAP = /\$(\$\{|\{([^}]*)\})/g;
 const NAME = /^[A-Za-z_][A-Za-z0-9_]*$/;
-/** Without its token the gate starts and refuses the commands that need it; that is no reason not to start. */
+/**
+ * Without its token the gate starts and refuses the commands that need it; that is no reason not to start.
+ */
 const MAY_BE_MISSING = 'admin.tokenEnv';
 
 /** A copy of `value` with the gaps filled. */

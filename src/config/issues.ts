@@ -1,4 +1,7 @@
-/** zod's issues → problems in the file's words: what was found, what would fit, the nearest name for an unknown key. */
+/**
+ * zod's issues → problems in the file's words: what was found, what would fit, the nearest name for an
+ * unknown key.
+ */
 import type { z } from 'zod';
 import { found, nearestName, type Path, type Problem } from './problem.js';
 import { keysAt, type Schema } from './schema-walk.js';

@@ -1,6 +1,6 @@
 /**
- * Config file → one frozen, complete Config, or every problem at once, each with file, line, key path, what was
- * found and what would fit. Order: YAML, environment, schema, then what only shows across keys.
+ * Config file → one frozen, complete Config, or every problem at once, each with file, line, key path, what
+ * was found and what would fit. Order: YAML, environment, schema, then what only shows across keys.
  */
 import { accessSync, constants, statSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';

@@ -1,4 +1,7 @@
-/** What is wrong in a config file: where, what was found, what would fit. Also the nearest name for a misspelt one. */
+/**
+ * What is wrong in a config file: where, what was found, what would fit. Also the nearest name for a misspelt
+ * one.
+ */
 
 export type Path = readonly (string | number)[];
 

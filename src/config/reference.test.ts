@@ -11,7 +11,10 @@ t.equal(kept === page, true, 'deploy/config-reference.md is current (else: make 
 
 const rows = page.split('\n').filter((line) => line.startsWith('| `'));
 for (const key of Object.keys(configSchema.shape)) {
-  t.ok(page.includes(`\n## ${key}\n`) || rows.some((row) => row.startsWith(`| \`${key}\``)), `${key} is there`);
+  t.ok(
+    page.includes(`\n## ${key}\n`) || rows.some((row) => row.startsWith(`| \`${key}\``)),
+    `${key} is there`,
+  );
 }
 const sentences = new Map(rows.map((row) => [/`([^`]+)`/.exec(row)![1]!, !/ \|  \|$/.test(row)]));
 const nameless = [...sentences.keys()].filter((key) => {

@@ -1,4 +1,7 @@
-/** The reference page, generated from the schema: every key with type, default, range and sentence, as Markdown. */
+/**
+ * The reference page, generated from the schema: every key with type, default, range and sentence, as
+ * Markdown.
+ */
 import { z } from 'zod';
 import { configSchema } from './schema.js';
 import { unwrap, type Schema } from './schema-walk.js';

@@ -1,5 +1,6 @@
 /**
- * The whole config file: joins the sections of the parts. Types, defaults and the reference page come from here.
+ * The whole config file: joins the sections of the parts. Types, defaults and the reference page come from
+ * here.
  */
 import { z } from 'zod';
 import { adminSection } from '../admin/config.js';
@@ -31,5 +32,7 @@ export const configSchema = z.strictObject({
   kafka: kafkaSection,
 });
 
-/** The file as read, every default filled in; `baseDir` is the absolute folder that relative paths start from. */
+/**
+ * The file as read, every default filled in; `baseDir` is the absolute folder that relative paths start from.
+ */
 export type Config = Readonly<z.output<typeof configSchema> & { baseDir: string }>;

@@ -1,4 +1,7 @@
-/** A two-way line between supervisor and worker (IPC), or two ends in one process for tests and one-shot commands. */
+/**
+ * A two-way line between supervisor and worker (IPC), or two ends in one process for tests and one-shot
+ * commands.
+ */
 
 export type Channel = {
   /** `body` must survive JSON. Never throws; a closed line drops and returns false. */

@@ -1,6 +1,7 @@
 /**
- * The one error class and the one table of codes. An exception means that something is broken (a verdict is not
- * an error). Every code has a message with named gaps, and a remedy: what the reader should do. A code is never reused.
+ * The one error class and the one table of codes. An exception means that something is broken (a verdict is
+ * not an error). Every code has a message with named gaps, and a remedy: what the reader should do. A code is
+ * never reused.
  */
 
 type FaultEntry = Readonly<{ message: string; remedy: string }>;

@@ -1,4 +1,7 @@
-/** One decision, as it goes to the log, the bus and `tidegate explain`. Versioned: `v` rises when a field changes meaning. */
+/**
+ * One decision, as it goes to the log, the bus and `tidegate explain`. Versioned: `v` rises when a field
+ * changes meaning.
+ */
 import type { Finding } from './finding.js';
 
 export const STAGES = ['reputation', 'limits', 'headers', 'rules', 'decision', 'telemetry'] as const;

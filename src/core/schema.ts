@@ -1,4 +1,7 @@
-/** Words that config sections share: durations, sizes, rates, networks. Text in the file, plain numbers in the code. */
+/**
+ * Words that config sections share: durations, sizes, rates, networks. Text in the file, plain numbers in the
+ * code.
+ */
 import ipaddr from 'ipaddr.js';
 import { z } from 'zod';
 
