@@ -24,7 +24,7 @@ export const rulesSection = z
       .describe('Points that a match adds, by severity.'),
     decodeDepth: whole(5, 1, 10).describe('How many layers of encoding are taken off.'),
     variantsMax: whole(32, 4, 256).describe('How many forms of one value are judged.'),
-    windowBytes: bytes('64KB', { min: 4096, max: 1024 ** 2 }).describe('Long values are judged in windows of this size.'),
+    windowBytes: bytes('32KB', { min: 4096, max: 1024 ** 2 }).describe('Long values are judged in windows of this size.'),
     overlapBytes: bytes('2KB', { min: 64, max: 65_536 }).describe('How much of a window is judged again with the next.'),
     wholeBytesMax: bytes('10MB', { min: 1024 }).describe('Largest structured body; above it the answer is 413.'),
     fieldBytesMax: bytes('1MB', { min: 1024 }).describe('Largest field of a multipart body; above it the answer is 413.'),

@@ -19,15 +19,16 @@ export function createHeadInspector(book: RuleBook): HeadInspector {
     const fresh: string[] = [];
     const { rawHeaders } = facts;
     for (let at = 0; at + 1 < rawHeaders.length; at += 2) {
-      const line = `${rawHeaders[at]}\n${rawHeaders[at + 1]}`;
-      if (clean.has(line)) continue;
-      fresh.push(line);
-      addHeader(judge, (rawHeaders[at] ?? '').toLowerCase(), rawHeaders[at + 1] ?? '');
+      const name = rawHeaders[at] ?? '';
+      const value = rawHeaders[at + 1] ?? '';
+      if (clean.has(name, value)) continue;
+      fresh.push(name, value);
+      addHeader(judge, name.toLowerCase(), value);
     }
     if (facts.headers.size * 2 < rawHeaders.length) addRepeated(judge, facts);
     const ofHeaders = judge.flush();
     // Only lines of a head without any finding are remembered; exclusions could hide one, so they switch this off.
-    if (ofHeaders.length === 0 && book.config.exclusions.length === 0) for (const line of fresh) clean.add(line);
+    if (ofHeaders.length === 0 && book.config.exclusions.length === 0) clean.addAll(fresh);
     judge.add({ target: 'path', name: '', text: facts.path, encoding: 'percent' });
     if (facts.cleanPath !== facts.path) judge.add({ target: 'path', name: '', text: facts.cleanPath, encoding: 'none' });
     if (facts.query !== '') addQuery(judge, facts.query);
@@ -80,19 +81,28 @@ function addQuery(judge: Judge, query: string): void {
   }
 }
 
-/** Two generations of a bounded set: when the young one is full it becomes the old one. */
-function createMemory(): { has(line: string): boolean; add(line: string): void } {
-  let young = new Set<string>();
-  let old = new Set<string>();
+type Memory = { has(name: string, value: string): boolean; addAll(lines: readonly string[]): void };
+
+/** Two generations of values by header name; when the young one is full it becomes the old one. */
+function createMemory(): Memory {
+  let young = new Map<string, Set<string>>();
+  let old = new Map<string, Set<string>>();
+  let count = 0;
   return {
-    has: (line) => young.has(line) || old.has(line),
-    add: (line) => {
-      if (line.length > MEMORY_CHARS) return;
-      if (young.size >= MEMORY_ENTRIES) {
-        old = young;
-        young = new Set();
+    has: (name, value) => young.get(name)?.has(value) === true || old.get(name)?.has(value) === true,
+    addAll: (lines) => {
+      for (let at = 0; at + 1 < lines.length; at += 2) {
+        const name = lines[at] ?? '';
+        const value = lines[at + 1] ?? '';
+        if (value.length > MEMORY_CHARS) continue;
+        if (++count > MEMORY_ENTRIES) {
+          old = young;
+          young = new Map();
+          count = 1;
+        }
+        const values = young.get(name) ?? new Set();
+        young.set(name, values.add(value));
       }
-      young.add(line);
     },
   };
 }

@@ -29,23 +29,26 @@ export type Judge = Readonly<{
   flush(): Finding[];
 }>;
 
-type Entry = Readonly<{ target: Target; name: string; variants: readonly Variant[] }>;
-type Pool = { texts: string[]; entries: Entry[] };
+/** `forms` runs beside `values`: undefined where a value has one form only, the text itself. */
+type Pool = { texts: string[]; values: Value[]; forms: (readonly Variant[] | undefined)[] };
 type Hit = Readonly<{ rule: Rule; severity: Severity; evidence: Evidence }>;
 
 const KINDS: readonly SetKind[] = ['text', 'header', 'path', 'file'];
 const EVIDENCE_CHARS = 200;
+const NO_SUSPECTS: readonly number[] = Object.freeze([]);
 const NO_NAMES: readonly string[] = Object.freeze([]);
 
 export function createJudge(book: RuleBook, facts: Pick<RequestFacts, 'site' | 'cleanPath'>): Judge {
-  const answered = new Set<string>();
+  let answered: Set<string> | undefined;
+  const isAnswered = (id: string): boolean => answered?.has(id) === true;
+  const answer = (id: string): void => void (answered ??= new Set()).add(id);
   const pools: Partial<Record<SetKind, Pool>> = {};
   let extra: Finding[] = [];
   let chars = 0;
 
   const violation = (id: string, severity: Severity, value: Value, message: string): void => {
-    if (answered.has(id) || isExcluded(book.config.exclusions, id, { facts, target: spell(value) })) return;
-    answered.add(id);
+    if (isAnswered(id) || isExcluded(book.config.exclusions, id, { facts, target: spell(value) })) return;
+    answer(id);
     const evidence: Evidence = { target: spell(value), text: value.text.slice(0, EVIDENCE_CHARS), transformations: [] };
     const points = book.config.severityPoints[severity];
     extra.push({ id, kind: 'match', points, message, severity, class: 'encoding', evidence });
@@ -54,17 +57,19 @@ export function createJudge(book: RuleBook, facts: Pick<RequestFacts, 'site' | '
   const add = (value: Value): void => {
     if (value.text === '') return;
     chars += value.text.length;
-    const pool = (pools[setKind(value.target)] ??= { texts: [], entries: [] });
+    const kind = setKind(value.target);
+    const pool = pools[kind] ?? (pools[kind] = { texts: [], values: [], forms: [] });
+    pool.values.push(value);
     if (value.target === 'file' || isPlain(value.text)) {
       pool.texts.push(value.text);
-      pool.entries.push({ ...value, variants: [{ text: value.text, names: NO_NAMES, depth: 0 }] });
+      pool.forms.push(undefined);
       return;
     }
     const found = variantsOf(value.text, value.encoding, book.config);
     if (found.nul) violation('NUL-BYTE', 3, value, 'a NUL character stands in a text value');
     if (found.overlong) violation('UTF8-OVERLONG', 4, value, 'a character is written in more UTF-8 bytes than it needs');
     for (const { text } of found.list) pool.texts.push(text);
-    pool.entries.push({ target: value.target, name: value.name, variants: found.list });
+    pool.forms.push(found.list);
   };
 
   const flush = (): Finding[] => {
@@ -75,16 +80,17 @@ export function createJudge(book: RuleBook, facts: Pick<RequestFacts, 'site' | '
       const pool = pools[kind];
       if (pool === undefined || pool.texts.length === 0) continue;
       const { rules, set } = book.kinds[kind];
-      const suspects = set.size === 0 ? [] : set.match(pool.texts.length === 1 ? pool.texts[0] ?? '' : pool.texts.join('\n'));
+      const suspects = set.size === 0 ? NO_SUSPECTS : set.match(pool.texts.length === 1 ? pool.texts[0] ?? '' : pool.texts.join('\n'));
+      pools[kind] = undefined;
+      if (suspects.length === 0) continue;
       for (const index of new Set(suspects)) {
         const rule = rules[index];
-        if (rule === undefined || answered.has(rule.id)) continue;
-        const hit = strongest(rule, pool.entries, (target) => isExcluded(book.config.exclusions, rule.id, { facts, target }));
+        if (rule === undefined || isAnswered(rule.id)) continue;
+        const hit = strongest(rule, pool, (target) => isExcluded(book.config.exclusions, rule.id, { facts, target }));
         if (hit === undefined) continue;
-        answered.add(rule.id);
+        answer(rule.id);
         findings.push(toFinding(hit, book.config));
       }
-      pools[kind] = undefined;
     }
     return findings;
   };
@@ -97,12 +103,12 @@ function spell({ target, name }: Pick<Value, 'target' | 'name'>): string {
   return name === '' ? target : `${target}:${name.slice(0, 100)}`;
 }
 
-function strongest(rule: Rule, entries: readonly Entry[], excluded: (target: string) => boolean): Hit | undefined {
+function strongest(rule: Rule, pool: Pool, excluded: (target: string) => boolean): Hit | undefined {
   let best: Hit | undefined;
-  for (const entry of entries) {
+  for (const [index, entry] of pool.values.entries()) {
     if (!rule.targets.has(entry.target)) continue;
     if (entry.target === 'header' && rule.headers !== undefined && !rule.headers.has(entry.name)) continue;
-    for (const variant of entry.variants) {
+    for (const variant of pool.forms[index] ?? [{ text: entry.text, names: NO_NAMES, depth: 0 }]) {
       const evidence = matchVariant(rule, entry, variant);
       if (evidence === undefined || excluded(evidence.target)) continue;
       const severity = Math.min(4, rule.severity + (variant.depth >= 2 ? 1 : 0)) as Severity;
@@ -116,7 +122,7 @@ function strongest(rule: Rule, entries: readonly Entry[], excluded: (target: str
 /** These read no shell and no file system: what quotes would do there only makes false alarms. */
 const NO_SHELL: ReadonlySet<string> = new Set(['sqli', 'xss', 'nosql', 'nosqli']);
 
-function matchVariant(rule: Rule, entry: Entry, { text, names }: Variant): Evidence | undefined {
+function matchVariant(rule: Rule, entry: Value, { text, names }: Variant): Evidence | undefined {
   if (names.length < rule.minTransformations) return undefined;
   const allowed = rule.transformations;
   if (allowed !== 'default' && !names.every((name) => name === 'url' || allowed.has(name))) return undefined;

@@ -48,6 +48,7 @@ export function classify(text: string): 'plain' | 'base64' | 'odd' {
 /** True where `variantsOf` would answer the text alone. */
 export function isPlain(text: string): boolean {
   const kind = classify(text);
+  if (text.includes('0x')) return false;
   return kind === 'plain' || (kind === 'base64' && decodeBase64(text) === undefined);
 }
 

@@ -13,7 +13,7 @@ export type PartHeader = Readonly<{
 export type PartProblem = Readonly<{ status: 400 | 415; why: string }>;
 
 const LINE = /^([!#$%&*+.^_|~A-Za-z0-9-]+):[ \t]*([^\x00-\x08\x0a-\x1f\x7f]*)$/;
-const PARAM = /^;[ \t]*([A-Za-z*]+)=(?:"((?:[^"\\]|\\[^"])*)"|([^\s;"'\\,()<>@:?=[\]{}]+))[ \t]*/;
+const PARAM = /^;[ \t]*([A-Za-z]+\*?)=(?:"((?:[^"\\]|\\[^"])*)"|([^\s;"\\,()<>@:?=[\]{}]+))[ \t]*/;
 const CHARSET = /charset[ \t]*=[ \t]*["']?([^"';\s]*)/gi;
 const PLAIN_CHARSETS = /^(?:utf-?8|us-ascii|ascii|iso-8859-1|latin1|windows-125\d)$/i;
 
@@ -48,6 +48,8 @@ function readDisposition(value: string): PartHeader | PartProblem {
     const key = found?.[1]?.toLowerCase();
     if (found === null || key === undefined || params.has(key)) return { status: 400, why: 'a Content-Disposition can be read in two ways' };
     if (!['name', 'filename', 'filename*'].includes(key)) return { status: 400, why: 'a Content-Disposition has an unknown parameter' };
+    // Extended values (RFC 8187) have quotes by their syntax; elsewhere some readers take a single quote for a delimiter.
+    if (key !== 'filename*' && found[3]?.includes("'") === true) return { status: 400, why: 'a parameter has a stray quote' };
     params.set(key, found[2] ?? found[3] ?? '');
     rest = rest.slice(found[0].length);
   }

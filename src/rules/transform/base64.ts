@@ -1,5 +1,5 @@
 /** Base64 of a whole value (RFC 4648, both alphabets), taken only where it decodes to mostly printable text. */
-const ALPHABET = /^[A-Za-z0-9+/_ -]{16,}={0,2}$/;
+const ALPHABET = /^[A-Za-z0-9+/_ -]{12,}={0,2}$/;
 const PROBE_CHARS = 32;
 
 /** The decoded bytes as Latin-1; undefined where the value is not plausibly base64. */
