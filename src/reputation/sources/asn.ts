@@ -6,7 +6,9 @@
 import { readFile } from 'node:fs/promises';
 import { LRUCache } from 'lru-cache';
 import { Reader } from 'maxmind';
+import { parseIpv4 } from '../../core/address.js';
 import { createPacer, implausible, reason, unreadable } from '../lines.js';
+import { createIpv4Walk } from '../mmdb-tree.js';
 import type { FeedFile, Source, Version } from '../source.js';
 
 export type AsnRecord = Readonly<{ number: number; organization: string }>;
@@ -29,14 +31,12 @@ async function read(file: FeedFile): Promise<Version<AsnLookup>> {
   if (bytes.length < BYTES_MIN) throw implausible(file, `only ${bytes.length} bytes`);
   const reader = openReader(file, bytes);
   await testLookups(file, reader);
-  return { value: createLookup(reader), entries: reader.metadata.nodeCount };
+  return { value: createLookup(bytes, reader), entries: reader.metadata.nodeCount };
 }
 
 function openReader(file: FeedFile, bytes: Buffer): Reader<never> {
   try {
-    // One owner has many ranges: its record is decoded once and shared.
-    const records = new LRUCache<string | number, object>({ max: RECORDS_MAX });
-    const reader = new Reader<never>(bytes, { cache: records });
+    const reader = new Reader<never>(bytes);
     const { nodeCount, recordSize } = reader.metadata;
     const treeBytes = (nodeCount * recordSize) / 4;
     if (!(nodeCount > 0) || treeBytes + 16 > bytes.length) throw new Error('its search tree is cut off');
@@ -68,16 +68,33 @@ async function testLookups(file: FeedFile, reader: Reader<never>): Promise<void>
   if (found > 0 && owned === 0) throw implausible(file, 'no field autonomous_system_number');
 }
 
-function createLookup(reader: Reader<never>): AsnLookup {
-  return (ip) => {
+function createLookup(bytes: Buffer, reader: Reader<never>): AsnLookup {
+  const walk = createIpv4Walk(bytes, reader.metadata);
+  // By where the tree points to: one owner has many ranges and addresses.
+  const owners = new LRUCache<number, AsnRecord>({ max: RECORDS_MAX });
+  const decode = (ip: string): AsnRecord | undefined => {
     try {
-      const row = reader.get(ip) as Row | null;
-      if (row === null || typeof row.autonomous_system_number !== 'number') return undefined;
-      const name = row.autonomous_system_organization;
-      return { number: row.autonomous_system_number, organization: typeof name === 'string' ? name : '' };
+      return ownerOf(reader.get(ip));
     } catch {
       // An IPv6 address in an IPv4 database, or a damaged record: unknown, never an exception in a request.
       return undefined;
     }
   };
+  return (ip) => {
+    const address = walk === undefined ? -1 : parseIpv4(ip);
+    if (walk === undefined || address < 0) return decode(ip);
+    const pointer = walk(address);
+    if (pointer <= reader.metadata.nodeCount) return undefined;
+    const known = owners.get(pointer);
+    if (known !== undefined) return known;
+    const owner = decode(ip);
+    if (owner !== undefined) owners.set(pointer, owner);
+    return owner;
+  };
+}
+
+function ownerOf(row: Row | null): AsnRecord | undefined {
+  if (row === null || typeof row.autonomous_system_number !== 'number') return undefined;
+  const name = row.autonomous_system_organization;
+  return { number: row.autonomous_system_number, organization: typeof name === 'string' ? name : '' };
 }
