@@ -6,14 +6,17 @@
 import { resolve } from 'node:path';
 import type { Path, Problem } from './problem.js';
 
-export type FileCheck = (file: string, kind: 'file' | 'folder') => string | undefined;
+/** `writable`: a file that will be written, whose folder must be there. */
+export type FileKind = 'file' | 'folder' | 'writable';
+export type FileCheck = (file: string, kind: FileKind) => string | undefined;
 
-const FILES: readonly (readonly [path: Path, kind: 'file' | 'folder'])[] = [
+const FILES: readonly (readonly [path: Path, kind: FileKind])[] = [
   [['reputation', 'allowlist'], 'file'],
   [['reputation', 'blocklist'], 'file'],
   [['reputation', 'tor', 'file'], 'file'],
   [['reputation', 'asn', 'database'], 'file'],
   [['rules', 'native'], 'folder'],
+  [['log', 'file'], 'writable'],
 ];
 const NOT_YET = ['redis', 'kafka'];
 
@@ -158,12 +161,18 @@ function checkFiles({ raw, baseDir, check, problems }: FilesContext): void {
     if (at(entry, ['tls']) === undefined) return;
     wanted.push([['listen', index, 'tls', 'cert'], 'file'], [['listen', index, 'tls', 'key'], 'file']);
   });
+  list(at(raw, ['rules', 'custom'])).forEach((_, index) =>
+    wanted.push([['rules', 'custom', index], 'folder']),
+  );
   for (const [path, kind] of wanted) {
     const file = at(raw, path);
     if (typeof file !== 'string') continue;
     const wrong = check(resolve(baseDir, file), kind);
     if (wrong !== undefined)
-      problems.push({ path, message: `found "${file}": ${wrong}; a readable ${kind} fits` });
+      problems.push({
+        path,
+        message: `found "${file}": ${wrong}; a ${kind === 'writable' ? 'file that can be written' : `readable ${kind}`} fits`,
+      });
   }
 }
 

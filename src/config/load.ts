@@ -6,7 +6,7 @@ import { accessSync, constants, statSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 import { Fault } from '../core/errors.js';
-import { crossCheck, type FileCheck } from './cross-check.js';
+import { crossCheck, type FileCheck, type FileKind } from './cross-check.js';
 import { fillFromEnvironment, type Environment } from './environment.js';
 import { problemsOf } from './issues.js';
 import { pathText, type Problem } from './problem.js';
@@ -83,15 +83,21 @@ function invalid(file: string, problems: readonly Lined[]): Fault {
   return new Fault('CONFIG_INVALID', { count: problems.length, file, problems: shown.join('\n') });
 }
 
-function checkFile(file: string, kind: 'file' | 'folder'): string | undefined {
+function checkFile(file: string, kind: FileKind): string | undefined {
   try {
+    if (kind === 'writable') {
+      accessSync(dirname(file), constants.W_OK);
+      return undefined;
+    }
     const isFolder = statSync(file).isDirectory();
     if (isFolder !== (kind === 'folder')) return `it is ${isFolder ? 'a folder' : 'not a folder'}`;
     accessSync(file, constants.R_OK);
     return undefined;
   } catch (error) {
     const code = (error as NodeJS.ErrnoException).code;
-    return code === 'ENOENT' ? 'there is no such file' : `it cannot be read (${code ?? String(error)})`;
+    if (code !== 'ENOENT')
+      return `it cannot be ${kind === 'writable' ? 'written' : 'read'} (${code ?? String(error)})`;
+    return kind === 'writable' ? 'its folder is not there' : `there is no such ${kind}`;
   }
 }
 
