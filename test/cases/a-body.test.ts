@@ -2,8 +2,18 @@
 import { brotliCompressSync, deflateRawSync, deflateSync, gzipSync } from 'node:zlib';
 import t, { type Test } from 'tap';
 import {
-  bench, blocked, FORM, JSON_TYPE, MULTIPART, multipart, passes, requestIdOf, SQLI, XSS,
-  type Bench, type Part,
+  bench,
+  blocked,
+  FORM,
+  JSON_TYPE,
+  MULTIPART,
+  multipart,
+  passes,
+  requestIdOf,
+  SQLI,
+  XSS,
+  type Bench,
+  type Part,
 } from '../support/case.js';
 import { chunked, type Pair } from '../support/bytes.js';
 import { exchange, RawConnection, request, type RequestSpec } from '../support/raw-client.js';
@@ -16,14 +26,21 @@ type Row = RequestSpec & { name: string; statuses?: readonly number[] };
 
 const refuse = async (test: Test, at: Bench, rows: readonly Row[]): Promise<void> => {
   for (const row of rows) {
-    await blocked(test, row.name, at, { bytes: request(row), ...(row.statuses ? { statuses: row.statuses } : {}) });
+    await blocked(test, row.name, at, {
+      bytes: request(row),
+      ...(row.statuses ? { statuses: row.statuses } : {}),
+    });
   }
 };
 const allow = async (test: Test, at: Bench, rows: readonly Row[]): Promise<void> => {
   for (const row of rows) await passes(test, row.name, at, row);
 };
 const form = (part: Part): RequestSpec => ({ headers: [MULTIPART], body: multipart([part]) });
-const json = (body: string | Buffer, method = 'POST'): RequestSpec => ({ method, headers: [JSON_TYPE], body });
+const json = (body: string | Buffer, method = 'POST'): RequestSpec => ({
+  method,
+  headers: [JSON_TYPE],
+  body,
+});
 
 t.test('A01: part headers that can be read two ways', async (test) => {
   const at = await bench(test);
@@ -36,7 +53,10 @@ t.test('A01: part headers that can be read two ways', async (test) => {
       ...form({ head: [`Content-Disposition: form-data; name=a'; filename="'; name=q; x="`], body: SQLI }),
       statuses: [400],
     },
-    { name: '(b) empty extended file name', ...form({ head: [`${field}; filename*=UTF-8''`], body: SQLI }) },
+    {
+      name: '(b) empty extended file name',
+      ...form({ head: [`${field}; filename*=UTF-8''`], body: SQLI }),
+    },
     { name: '(c) UTF-7 part', ...form({ head: [field, utf7], body: '+ACc- or 1+AD0-1 --' }) },
     {
       name: '(d) base64 part',
@@ -44,7 +64,10 @@ t.test('A01: part headers that can be read two ways', async (test) => {
     },
   ]);
   await allow(test, at, [
-    { name: "control: name O'Brien", ...form({ head: [`Content-Disposition: form-data; name="O'Brien"`], body: 'hello' }) },
+    {
+      name: "control: name O'Brien",
+      ...form({ head: [`Content-Disposition: form-data; name="O'Brien"`], body: 'hello' }),
+    },
     { name: "control: file it's.txt", ...form({ head: [`${field}; filename="it's.txt"`], body: 'hello' }) },
   ]);
 });
@@ -67,7 +90,11 @@ t.test('A04: missing, mangled or multiple Content-Type', async (test) => {
       headers: [['Content-Type', 'application/json;application/x-www-form-urlencoded']],
       body,
     },
-    { name: '(e) multipart where a form is expected', headers: [MULTIPART], body: multipart([{ ...field, body: SQLI }]) },
+    {
+      name: '(e) multipart where a form is expected',
+      headers: [MULTIPART],
+      body: multipart([{ ...field, body: SQLI }]),
+    },
     { name: '(f) PUT', ...json(body, 'PUT') },
     { name: '(f) DELETE', ...json(body, 'DELETE') },
     ...['application/vnd.api+json', 'application/problem+json'].map((type) => ({
@@ -97,7 +124,10 @@ t.test('A06: overlong UTF-8', async (test) => {
     { name: 'three bytes', ...json(`{"f":"${dots3}etc/passwd"}`) },
     { name: 'four bytes', ...json(`{"f":"${dots4}etc/passwd"}`) },
     { name: 'in the query', target: '/?f=%c0%ae%c0%ae%c0%af%c0%ae%c0%ae%c0%afetc/passwd' },
-    { name: 'C0 BC for <', ...json(`{"q":"${bytes(0xc0, 0xbc)}script>alert(1)${bytes(0xc0, 0xbc)}/script>"}`) },
+    {
+      name: 'C0 BC for <',
+      ...json(`{"q":"${bytes(0xc0, 0xbc)}script>alert(1)${bytes(0xc0, 0xbc)}/script>"}`),
+    },
   ]);
   const words = Buffer.from('{"f":"Привет, мир. مرحبا بالعالم 👋🏽🎉"}');
   await allow(test, at, [
@@ -105,7 +135,10 @@ t.test('A06: overlong UTF-8', async (test) => {
     {
       name: 'control: the bytes in a binary file',
       ...form({
-        head: ['Content-Disposition: form-data; name="f"; filename="a.bin"', 'Content-Type: application/octet-stream'],
+        head: [
+          'Content-Disposition: form-data; name="f"; filename="a.bin"',
+          'Content-Type: application/octet-stream',
+        ],
         body: `${bytes(0, 1, 2, 0xff)}${dots2}${dots3}${bytes(0xfe, 9)}`,
       }),
     },
@@ -115,7 +148,10 @@ t.test('A06: overlong UTF-8', async (test) => {
 t.test('A07: compressed request bodies', async (test) => {
   const at = await bench(test);
   const plain = `{"q":"${SQLI}"}`;
-  const coded = (coding: string, body: Buffer): RequestSpec => ({ headers: [JSON_TYPE, ['Content-Encoding', coding]], body });
+  const coded = (coding: string, body: Buffer): RequestSpec => ({
+    headers: [JSON_TYPE, ['Content-Encoding', coding]],
+    body,
+  });
   await refuse(test, at, [
     { name: 'positive control', ...json(plain) },
     { name: '(a) gzip', ...coded('gzip', gzipSync(plain)) },
@@ -173,7 +209,10 @@ t.test('A09: the attack stands after the inspection limit', async (test) => {
   }
   await t09Stall(test, at);
   await passes(test, 'control: 5 MB text file', at, {
-    ...form({ head: ['Content-Disposition: form-data; name="f"; filename="a.txt"'], body: 'lorem ipsum '.repeat(450_000) }),
+    ...form({
+      head: ['Content-Disposition: form-data; name="f"; filename="a.txt"'],
+      body: 'lorem ipsum '.repeat(450_000),
+    }),
   });
 });
 
@@ -184,7 +223,10 @@ async function t09Stall(test: Test, at: Bench): Promise<void> {
   await connection.send(Buffer.concat([head, Buffer.from(`a=${'A'.repeat(200 * 1024)}`)]));
   const answer = await connection.read({ timeoutMs: 6000 });
   const ended = answer.status === 408 || answer.status === 400 || answer.closed;
-  test.ok(ended, '(e) a stalled body ends by its deadline', { got: answer.status, timedOut: answer.timedOut });
+  test.ok(ended, '(e) a stalled body ends by its deadline', {
+    got: answer.status,
+    timedOut: answer.timedOut,
+  });
   test.equal(at.up.completed, done, '(e) the origin never saw a whole request');
   connection.destroy();
 }
@@ -219,7 +261,11 @@ t.test('A11: layered encodings', async (test) => {
     const seen = at.gate.decisions.length;
     const answer = await exchange(at.gate.port, request(spec));
     const id = requestIdOf(answer);
-    const event = await at.gate.event((one) => (id === '' ? at.gate.decisions.indexOf(one) >= seen : one.requestId === id));
-    test.ok(event.score > 0 || event.ruleIds.length > 0, `(g) base64 in a ${name} raises the score`, { score: event.score });
+    const event = await at.gate.event((one) =>
+      id === '' ? at.gate.decisions.indexOf(one) >= seen : one.requestId === id,
+    );
+    test.ok(event.score > 0 || event.ruleIds.length > 0, `(g) base64 in a ${name} raises the score`, {
+      score: event.score,
+    });
   }
 });

@@ -2,13 +2,23 @@
 import { createServer } from 'node:net';
 import { once } from 'node:events';
 import t from 'tap';
-import { bench, blocked, FORM, JSON_TYPE, MULTIPART, multipart, passes, XSS, SQLI } from '../support/case.js';
+import {
+  bench,
+  blocked,
+  FORM,
+  JSON_TYPE,
+  MULTIPART,
+  multipart,
+  passes,
+  XSS,
+  SQLI,
+} from '../support/case.js';
 import { EchoUpstream } from '../support/echo-upstream.js';
 import { exchange, request } from '../support/raw-client.js';
 
 /** Denies `/bar/uploads/*.php` and `backup.sql`, as an operator's own rules would. */
 const OWN_RULES = {
-  'deny-upload.yaml': `id: OWN-001
+  'own/deny-upload.yaml': `id: OWN-001
 class: lfi
 severity: 4
 message: Script among the uploads.
@@ -29,26 +39,31 @@ t.test('B01: a path that starts with two slashes', async (test) => {
   test.teardown(() => other.close());
   const address = other.address();
   const port = typeof address === 'object' && address !== null ? address.port : 0;
-  await blocked(test, 'positive control', at, { bytes: request({ target: '/bar/..%2f..%2f..%2fetc/passwd' }) });
+  await blocked(test, 'positive control', at, {
+    bytes: request({ target: '/bar/..%2f..%2f..%2fetc/passwd' }),
+  });
   for (const target of ['//bar/../../../etc/passwd', '///bar/%2e%2e/%2e%2e/etc/passwd']) {
     await blocked(test, `the path is inspected whole: ${target}`, at, { bytes: request({ target }) });
   }
   for (const target of ['//bar/uploads/x.png?a=b', `//127.0.0.1:${port}/`, '///bar/x']) {
     const answer = await exchange(at.gate.port, request({ target }));
     const refused = answer.status === 400;
-    test.ok(refused || answer.status === 200, `${target}: refused or taken as a plain path`, { got: answer.status });
+    test.ok(refused || answer.status === 200, `${target}: refused or taken as a plain path`, {
+      got: answer.status,
+    });
     if (!refused) test.equal(at.up.last?.target, target, `${target}: forwarded as it was inspected`);
   }
   for (const target of ['/\\evil.test/', 'http:///bar/uploads/x.php']) {
     const answer = await exchange(at.gate.port, request({ target }));
     test.ok([200, 400].includes(answer.status), `${target}: 400 or a plain path`, { got: answer.status });
-    if (answer.status === 200) test.equal(at.up.last?.header('host'), 'app.test', `${target}: the host stays`);
+    if (answer.status === 200)
+      test.equal(at.up.last?.header('host'), 'app.test', `${target}: the host stays`);
   }
   test.equal(stray, 0, 'no connection went to the host named in the path');
 });
 
 t.test('B01: a rule on the path holds however many slashes open it', async (test) => {
-  const at = await bench(test, { rules: { native: '.' } }, { files: OWN_RULES });
+  const at = await bench(test, { rules: { custom: ['own'] } }, { files: OWN_RULES });
   for (const target of ['/bar/uploads/x.php', '//bar/uploads/x.php?a=b', '///bar/uploads/x.php']) {
     await blocked(test, target, at, { bytes: request({ target }), statuses: [403] });
   }
@@ -72,12 +87,17 @@ t.test('B03: decoding differs by stage; NUL bytes', async (test) => {
     { name: '(f) a NUL in JSON', bytes: request({ headers: [JSON_TYPE], body: `{"q":"x\\u0000${XSS}"}` }) },
   ];
   for (const { name, bytes } of rows) await blocked(test, name, at, { bytes });
-  await passes(test, 'control: 50%25 in a Referer', at, { headers: [['Referer', 'https://app.test/?q=50%25']] });
+  await passes(test, 'control: 50%25 in a Referer', at, {
+    headers: [['Referer', 'https://app.test/?q=50%25']],
+  });
   const file = {
     head: ['Content-Disposition: form-data; name="f"; filename="a.png"', 'Content-Type: image/png'],
     body: Buffer.from([0x89, 0x50, 0x4e, 0x47, 0, 0, 0, 0, 0xff, 0]),
   };
-  await passes(test, 'control: a binary upload with NULs', at, { headers: [MULTIPART], body: multipart([file]) });
+  await passes(test, 'control: a binary upload with NULs', at, {
+    headers: [MULTIPART],
+    body: multipart([file]),
+  });
 });
 
 t.test('B05: host confusion and the catch-all host', async (test) => {
@@ -96,13 +116,22 @@ t.test('B05: host confusion and the catch-all host', async (test) => {
   await passes(test, 'positive control', at, { host: 'app.test' });
   const absolute = await exchange(gate.port, request({ target: 'http://admin.test/', host: 'app.test' }));
   const replaced = absolute.status === 200 && up.last?.header('host') === 'admin.test';
-  test.ok(absolute.status === 400 || replaced, '(a) absolute form: 400, or its host replaces Host', { got: absolute.status });
+  test.ok(absolute.status === 400 || replaced, '(a) absolute form: 400, or its host replaces Host', {
+    got: absolute.status,
+  });
   await blocked(test, '(b) two Host lines', at, {
     bytes: request({ host: 'app.test', headers: [['Host', 'admin.test']] }),
     statuses: [400],
     close: true,
   });
-  for (const host of ['app.test@admin.test', 'app.test:80:90', 'app.test/x', 'app.test, admin.test', 'app test', '']) {
+  for (const host of [
+    'app.test@admin.test',
+    'app.test:80:90',
+    'app.test/x',
+    'app.test, admin.test',
+    'app test',
+    '',
+  ]) {
     await blocked(test, `(d) Host: ${host}`, at, { bytes: request({ host }), statuses: [400] });
   }
   await blocked(test, '(d) no Host', at, { bytes: request({ host: null }), statuses: [400] });
@@ -114,19 +143,43 @@ t.test('B05: host confusion and the catch-all host', async (test) => {
   const from = (ip: string, target: string) =>
     request({ host: '203.0.113.10', target, headers: [['X-Forwarded-For', ip]] });
   await blocked(test, '(e) unknown host', at, { bytes: from('192.0.2.9', '/e1'), statuses: [404, 421] });
-  await blocked(test, '(e) unknown host, banned address', at, { bytes: from('203.0.113.66', '/e2'), statuses: [403] });
-  await blocked(test, '(e) unknown host, attack', at, { bytes: from('192.0.2.9', `/?q=${encodeURIComponent(SQLI)}`), statuses: [403] });
+  await blocked(test, '(e) unknown host, banned address', at, {
+    bytes: from('203.0.113.66', '/e2'),
+    statuses: [403],
+  });
+  await blocked(test, '(e) unknown host, attack', at, {
+    bytes: from('192.0.2.9', `/?q=${encodeURIComponent(SQLI)}`),
+    statuses: [403],
+  });
 });
 
 t.test('B05 (e): limits count requests to an unknown host', async (test) => {
   const at = await bench(test, {
-    limits: { policies: [{ name: 'ingress', enabled: false }, { name: 'api', match: { path: '/**' }, by: ['ip'], limit: '5/min', exact: true }] },
+    limits: {
+      policies: [
+        { name: 'ingress', enabled: false },
+        { name: 'api', match: { path: '/**' }, by: ['ip'], limit: '5/min', exact: true },
+      ],
+    },
   });
   const statuses: number[] = [];
-  for (let n = 0; n < 8; n++) statuses.push((await exchange(at.gate.port, request({ host: '203.0.113.10' }))).status);
-  test.ok(statuses.slice(0, 5).every((status) => [404, 421].includes(status)), 'the first five meet the unknown host', { statuses });
-  test.ok(statuses.slice(5).every((status) => status === 429), 'the others are limited', { statuses });
+  for (let n = 0; n < 8; n++)
+    statuses.push((await exchange(at.gate.port, request({ host: '203.0.113.10' }))).status);
+  test.ok(
+    statuses.slice(0, 5).every((status) => [404, 421].includes(status)),
+    'the first five meet the unknown host',
+    { statuses },
+  );
+  test.ok(
+    statuses.slice(5).every((status) => status === 429),
+    'the others are limited',
+    { statuses },
+  );
 });
 
 t.test('B05 (c): HTTP/2 authority', { skip: 'HTTP/2 listener is a later capability' }, () => undefined);
-t.test('B05 (f): TLS server name against Host', { skip: 'the TLS listener is a later capability' }, () => undefined);
+t.test(
+  'B05 (f): TLS server name against Host',
+  { skip: 'the TLS listener is a later capability' },
+  () => undefined,
+);

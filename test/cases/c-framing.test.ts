@@ -21,9 +21,14 @@ t.test('C01: Content-Length with Transfer-Encoding', async (test) => {
   const at = await bench(test);
   await passes(test, 'positive control: a chunked body', at, { body: 'hello', framing: 'chunked' });
   for (const [name, bytes] of BOTH) {
-    await blocked(test, name, at, { bytes, statuses: name.startsWith('(d)') ? [400, 501] : [400], close: true });
+    await blocked(test, name, at, {
+      bytes,
+      statuses: name.startsWith('(d)') ? [400, 501] : [400],
+      close: true,
+    });
   }
-  for (const [name, bytes] of BOTH) await afterHonest(test, at, `(e) after an honest request: ${name}`, bytes);
+  for (const [name, bytes] of BOTH)
+    await afterHonest(test, at, `(e) after an honest request: ${name}`, bytes);
 });
 
 async function afterHonest(test: Test, at: Bench, name: string, bytes: string): Promise<void> {
@@ -63,17 +68,39 @@ t.test('C09: duplicate single-value headers', async (test) => {
   const at = await bench(test);
   const body = JSON.stringify({ q: XSS });
   const agent = BROWSER[0]?.[1] ?? '';
-  await blocked(test, 'positive control', at, { bytes: request({ headers: [['Content-Type', 'application/json']], body }) });
+  await blocked(test, 'positive control', at, {
+    bytes: request({ headers: [['Content-Type', 'application/json']], body }),
+  });
   const rows = [
     {
       name: '(a) text, then JSON',
-      spec: { headers: [['Content-Type', 'text/plain'], ['Content-Type', 'application/json']] as const, body },
+      spec: {
+        headers: [
+          ['Content-Type', 'text/plain'],
+          ['Content-Type', 'application/json'],
+        ] as const,
+        body,
+      },
     },
     {
       name: '(a) JSON, then text',
-      spec: { headers: [['Content-Type', 'application/json'], ['Content-Type', 'text/plain']] as const, body },
+      spec: {
+        headers: [
+          ['Content-Type', 'application/json'],
+          ['Content-Type', 'text/plain'],
+        ] as const,
+        body,
+      },
     },
-    { name: '(b) two User-Agents', spec: { headers: [['User-Agent', agent], ['User-Agent', SQLI]] as const } },
+    {
+      name: '(b) two User-Agents',
+      spec: {
+        headers: [
+          ['User-Agent', agent],
+          ['User-Agent', SQLI],
+        ] as const,
+      },
+    },
     {
       name: '(d) two Referers',
       spec: {
@@ -83,16 +110,42 @@ t.test('C09: duplicate single-value headers', async (test) => {
         ] as const,
       },
     },
-    { name: '(e) two Cookies', spec: { headers: [['Cookie', 'a=1'], ['Cookie', `b=${XSS}`]] as const } },
+    {
+      name: '(e) two Cookies',
+      spec: {
+        headers: [
+          ['Cookie', 'a=1'],
+          ['Cookie', `b=${XSS}`],
+        ] as const,
+      },
+    },
     {
       name: '(f) X-Custom, split',
-      spec: { headers: [['X-Custom', '<script>alert(1)'], ['X-Custom', '</script>']] as const },
+      spec: {
+        headers: [
+          ['X-Custom', '<script>alert(1)'],
+          ['X-Custom', '</script>'],
+        ] as const,
+      },
     },
   ];
   for (const { name, spec } of rows) await blocked(test, name, at, { bytes: request(spec) });
-  const two = request({ headers: [['Authorization', 'Basic YTpi'], ['Authorization', 'Basic Yzpk']] });
+  const two = request({
+    headers: [
+      ['Authorization', 'Basic YTpi'],
+      ['Authorization', 'Basic Yzpk'],
+    ],
+  });
   const answer = await exchange(at.gate.port, two);
   const judged = answer.status === 200 && at.up.last?.all('authorization').length === 2;
-  test.ok(answer.status === 400 || judged, '(c) two Authorizations: 400, or both judged and forwarded', { got: answer.status });
-  await passes(test, 'control: list headers twice', at, { headers: [['X-Tag', 'a'], ['X-Tag', 'b'], ['Cookie', 'a=1; b=2']] });
+  test.ok(answer.status === 400 || judged, '(c) two Authorizations: 400, or both judged and forwarded', {
+    got: answer.status,
+  });
+  await passes(test, 'control: list headers twice', at, {
+    headers: [
+      ['X-Tag', 'a'],
+      ['X-Tag', 'b'],
+      ['Cookie', 'a=1; b=2'],
+    ],
+  });
 });

@@ -25,7 +25,8 @@ async function flood({ gate }: Bench, count: number, spec: (n: number) => Reques
   await Promise.all(Array.from({ length: 16 }, client));
 }
 
-const seriesOf = (text: string): number => text.split('\n').filter((line) => line !== '' && !line.startsWith('#')).length;
+const seriesOf = (text: string): number =>
+  text.split('\n').filter((line) => line !== '' && !line.startsWith('#')).length;
 
 t.test('H03: metric series stay under a cap', async (test) => {
   const at = await bench(test, { workers: 2, trustedProxies: ['127.0.0.1'] });
@@ -49,8 +50,12 @@ t.test('H03: metric series stay under a cap', async (test) => {
   test.ok(late < 1500, 'under a fixed cap', { late });
   test.ok(late - early < 100, 'not growing with what clients choose', { early, late });
   test.ok(took < 500, 'a scrape is quick', { took });
-  for (const word of ['FOO7', '/p77/', 'h55.test', 'agent 12']) test.notOk(text.includes(word), `no label from the client: ${word}`);
-  const total = [...text.matchAll(/^tidegate_requests_total(?:\{[^}]*\})? (\d+)/gm)].reduce((sum, [, n]) => sum + Number(n), 0);
+  for (const word of ['FOO7', '/p77/', 'h55.test', 'agent 12'])
+    test.notOk(text.includes(word), `no label from the client: ${word}`);
+  const total = [...text.matchAll(/^tidegate_requests_total(?:\{[^}]*\})? (\d+)/gm)].reduce(
+    (sum, [, n]) => sum + Number(n),
+    0,
+  );
   test.ok(total >= 4000, "the workers' counters are summed", { total });
 });
 
@@ -58,7 +63,10 @@ t.test('H03: counters survive a worker that is replaced', async (test) => {
   const at = await bench(test, { workers: 2 });
   const total = async (): Promise<number> => {
     const text = await (await at.gate.admin('/metrics')).text();
-    return [...text.matchAll(/^tidegate_requests_total(?:\{[^}]*\})? (\d+)/gm)].reduce((sum, [, n]) => sum + Number(n), 0);
+    return [...text.matchAll(/^tidegate_requests_total(?:\{[^}]*\})? (\d+)/gm)].reduce(
+      (sum, [, n]) => sum + Number(n),
+      0,
+    );
   };
   await flood(at, 200, (n) => ({ target: `/${n}` }));
   await sleep(300);
@@ -78,9 +86,15 @@ t.test('H04: hostile text and secrets in the log', async (test) => {
   const file = join(at.gate.folder, 'gate.log');
   const esc = '\x1b[31m';
   await exchange(at.gate.port, request({ target: '/a%0a%7B%22decision%22%3A%22allow%22%7D' }));
-  await exchange(at.gate.port, request({ headers: [['User-Agent', `Mozilla/5.0 ${esc}\xe2\x80\xa8\xed\xa0\x80`]] }));
+  await exchange(
+    at.gate.port,
+    request({ headers: [['User-Agent', `Mozilla/5.0 ${esc}\xe2\x80\xa8\xed\xa0\x80`]] }),
+  );
   await exchange(at.gate.port, request({ headers: [['X-Long', 'a'.repeat(64 * 1024)]] }));
-  await exchange(at.gate.port, request({ target: `/long/${'b'.repeat(9000)}?q=${encodeURIComponent(SQLI)}` }));
+  await exchange(
+    at.gate.port,
+    request({ target: `/long/${'b'.repeat(9000)}?q=${encodeURIComponent(SQLI)}` }),
+  );
   await exchange(
     at.gate.port,
     request({
@@ -104,10 +118,15 @@ t.test('H04: hostile text and secrets in the log', async (test) => {
     }
   });
   test.ok(valid, '(d) one event is one valid line');
-  test.ok(lines.filter((line) => line.includes('"steps"')).length >= 4, '(d) every decision is there', { lines: lines.length });
+  test.ok(lines.filter((line) => line.includes('"steps"')).length >= 4, '(d) every decision is there', {
+    lines: lines.length,
+  });
   test.notOk(text.includes('\x1b'), '(d) no control characters');
   test.notOk(/"decision":"allow"/.test(text), '(d) no forged field');
-  test.ok(lines.every((line) => line.length < 32 * 1024), '(d) long fields are cut');
+  test.ok(
+    lines.every((line) => line.length < 32 * 1024),
+    '(d) long fields are cut',
+  );
   const cut = lines.find((line) => line.includes('/long/bbb'));
   test.match(cut ?? '', /"action":"block"/, '(d) the decision is never cut');
   for (const secret of ['QUERYSECRET1', 'QUERYSECRET2', 'AUTHSECRET', 'COOKIESECRET', 'BODYSECRET']) {
@@ -125,7 +144,9 @@ t.test('H04 (f): the file is rotated under us', async (test) => {
   for (let n = 0; n < 40 && !found; n++) {
     await exchange(at.gate.port, request({ target: '/after' }));
     await sleep(250);
-    found = statSync(file, { throwIfNoEntry: false }) !== undefined && readFileSync(file, 'utf8').includes('/after');
+    found =
+      statSync(file, { throwIfNoEntry: false }) !== undefined &&
+      readFileSync(file, 'utf8').includes('/after');
   }
   test.ok(found, 'events go to a new file of the old name');
 });
@@ -136,7 +157,10 @@ t.test('H04 (a): a log that cannot be written', async (test) => {
   await passes(test, 'traffic goes on', at, {});
   await sleep(300);
   const text = await (await at.gate.admin('/metrics')).text();
-  const dropped = [...text.matchAll(/^tidegate_\w*(?:drop|lost)\w*(?:\{[^}]*\})? (\d+)/gm)].reduce((sum, [, n]) => sum + Number(n), 0);
+  const dropped = [...text.matchAll(/^tidegate_\w*(?:drop|lost)\w*(?:\{[^}]*\})? (\d+)/gm)].reduce(
+    (sum, [, n]) => sum + Number(n),
+    0,
+  );
   test.ok(dropped > 0, 'losses are counted', { dropped });
   test.equal(at.gate.exit, undefined, 'no crash');
 });

@@ -61,5 +61,7 @@ t.test('ordinary framing passes', async (test) => {
   await passes(test, 'Host with a port', at, { host: 'app.test:8080' });
   await passes(test, 'an empty header value', at, { headers: [['X-Empty', '']] });
   await passes(test, 'OPTIONS', at, { method: 'OPTIONS' });
-  await passes(test, '60 headers', at, { headers: Array.from({ length: 60 }, (_, n) => [`X-${n}`, 'a'] as const) });
+  await passes(test, '60 headers', at, {
+    headers: Array.from({ length: 60 }, (_, n) => [`X-${n}`, 'a'] as const),
+  });
 });

@@ -21,9 +21,13 @@ function load({ gate }: Bench, width: number, going: () => boolean): { tally: Ta
         await connection.send(request());
         const answer = await connection.read({ timeoutMs: 8000 });
         // A kept-alive connection that closes before a byte of an answer is the client's to try again (RFC 9112, 9.3.1).
-        if (answer.status === 0 && answer.closed && reused && !connection.resetByPeer) connection = undefined;
+        if (answer.status === 0 && answer.closed && reused && !connection.resetByPeer)
+          connection = undefined;
         else if (answer.status === 200 && answer.complete) tally.served += 1;
-        else tally.failed.push(`status ${answer.status}${answer.timedOut ? ' timed out' : ''}${answer.closed ? ' closed' : ''}`);
+        else
+          tally.failed.push(
+            `status ${answer.status}${answer.timedOut ? ' timed out' : ''}${answer.closed ? ' closed' : ''}`,
+          );
         if (answer.closed || answer.header('connection') === 'close') connection = undefined;
       } catch (error) {
         tally.failed.push(String(error));
@@ -54,7 +58,9 @@ t.test('kill -9 of a worker under load: only its requests in flight fail', async
   going = false;
   await done;
   test.ok(back, 'the worker is replaced');
-  test.ok(tally.failed.length <= width, 'no more fail than can have been in flight', { failed: tally.failed.slice(0, 20) });
+  test.ok(tally.failed.length <= width, 'no more fail than can have been in flight', {
+    failed: tally.failed.slice(0, 20),
+  });
   test.ok(tally.served > 200, 'the others are served', { served: tally.served });
   await passes(test, 'after that', at, {});
 });

@@ -10,12 +10,20 @@ const ONIONOO = JSON.stringify({
   relays_published: '2026-01-01 00:00:00',
   relays: [
     {
-      nickname: 'exit', fingerprint: 'A'.repeat(40), or_addresses: [`${TOR_ADDRESS}:9001`], exit_addresses: [TOR_ADDRESS],
-      running: true, flags: ['Exit', 'Fast', 'Running', 'Valid'],
+      nickname: 'exit',
+      fingerprint: 'A'.repeat(40),
+      or_addresses: [`${TOR_ADDRESS}:9001`],
+      exit_addresses: [TOR_ADDRESS],
+      running: true,
+      flags: ['Exit', 'Fast', 'Running', 'Valid'],
     },
     {
-      nickname: 'other', fingerprint: 'B'.repeat(40), or_addresses: ['185.220.101.46:9001'], exit_addresses: ['185.220.101.46'],
-      running: true, flags: ['Exit', 'Running', 'Valid'],
+      nickname: 'other',
+      fingerprint: 'B'.repeat(40),
+      or_addresses: ['185.220.101.46:9001'],
+      exit_addresses: ['185.220.101.46'],
+      running: true,
+      flags: ['Exit', 'Running', 'Valid'],
     },
   ],
   bridges: [],
@@ -26,7 +34,8 @@ const CONFIG = {
   reputation: { blocklist: 'block.txt', tor: { file: 'onionoo.json' } },
 };
 
-const send = async ({ gate }: Bench, spec: RequestSpec): Promise<Answer> => exchange(gate.port, request(spec));
+const send = async ({ gate }: Bench, spec: RequestSpec): Promise<Answer> =>
+  exchange(gate.port, request(spec));
 const login = (body: string, ip = TOR_ADDRESS): RequestSpec => ({
   method: 'POST',
   target: '/api/login',
@@ -68,7 +77,11 @@ t.test('a listed address is refused at stage 1 and no other stage runs', async (
     const answer = await send(at, { target: `/listed?q=${encodeURIComponent(SQLI)}`, headers: via(ip) });
     test.equal(answer.status, 403, `${ip}: refused`);
     const event = await at.gate.event(({ requestId }) => requestId === requestIdOf(answer));
-    test.strictSame(event.ruleIds.filter((rule) => rule.startsWith('SQLI')), [], `${ip}: the rules did not run`);
+    test.strictSame(
+      event.ruleIds.filter((rule) => rule.startsWith('SQLI')),
+      [],
+      `${ip}: the rules did not run`,
+    );
     for (const stage of ['limits', 'headers', 'rules'] as const) {
       const step = event.steps.find((one) => one.stage === stage);
       test.ok(step === undefined || step.skipped !== undefined, `${ip}: ${stage} is skipped`);
@@ -87,30 +100,48 @@ t.test('over a limit without a match: 429 with Retry-After and RateLimit fields'
   const at = await bench(test, CONFIG, { files: FILES });
   const page = { ...login('{"username":"ann","password":"x"}', '192.0.2.8'), bare: false };
   const answers: Answer[] = [];
-  for (let n = 0; n < 7; n++) answers.push(await send(at, { ...page, headers: [...via('192.0.2.8'), JSON_TYPE] }));
-  test.strictSame(answers.map(({ status }) => status), [200, 200, 200, 200, 200, 429, 429], 'five pass, then 429');
+  for (let n = 0; n < 7; n++)
+    answers.push(await send(at, { ...page, headers: [...via('192.0.2.8'), JSON_TYPE] }));
+  test.strictSame(
+    answers.map(({ status }) => status),
+    [200, 200, 200, 200, 200, 429, 429],
+    'five pass, then 429',
+  );
   const last = answers.at(-1);
   const retry = Number(last?.header('retry-after'));
   test.ok(retry >= 1 && retry <= 120, 'Retry-After', { retry });
-  test.ok(last?.header('ratelimit') ?? last?.header('ratelimit-limit'), 'RateLimit', { got: last?.headers });
+  test.ok(last?.header('ratelimit') ?? last?.header('ratelimit-limit'), 'RateLimit', {
+    got: last?.headers,
+  });
   test.not(last && requestIdOf(last), '', 'request id');
   const html = await send(at, {
     ...page,
-    headers: [...via('192.0.2.8'), ['Content-Type', 'application/x-www-form-urlencoded'], ['Sec-Fetch-Mode', 'navigate']],
+    headers: [
+      ...via('192.0.2.8'),
+      ['Content-Type', 'application/x-www-form-urlencoded'],
+      ['Sec-Fetch-Mode', 'navigate'],
+    ],
     body: 'username=ann',
   });
   test.match(html.header('content-type') ?? '', /text\/html/, 'HTML for a navigation');
-  const api = await send(at, { ...page, headers: [...via('192.0.2.8'), JSON_TYPE, ['Accept', 'application/json']] });
+  const api = await send(at, {
+    ...page,
+    headers: [...via('192.0.2.8'), JSON_TYPE, ['Accept', 'application/json']],
+  });
   test.match(api.header('content-type') ?? '', /problem\+json/, 'problem+json for the rest');
 });
 
 t.test('the shipped limits hold: password reset 3 an hour by user, burst alarm', async (test) => {
   const at = await bench(test, { ...CONFIG, limits: {} }, { files: FILES });
   const statuses: number[] = [];
-  for (let n = 0; n < 70; n++) statuses.push((await send(at, { target: `/${n}`, headers: via('192.0.2.10') })).status);
+  for (let n = 0; n < 70; n++)
+    statuses.push((await send(at, { target: `/${n}`, headers: via('192.0.2.10') })).status);
   const passed = statuses.filter((status) => status === 200).length;
   test.ok(passed >= 30 && passed <= 60, 'ingress: 60 in 10 s, or 30 in 5 s', { passed });
-  test.ok(statuses.every((status) => [200, 429].includes(status)), 'never 403 for a limit');
+  test.ok(
+    statuses.every((status) => [200, 429].includes(status)),
+    'never 403 for a limit',
+  );
 });
 
 t.test('CR and LF smuggled into values: 400', async (test) => {
@@ -119,9 +150,12 @@ t.test('CR and LF smuggled into values: 400', async (test) => {
     'GET / HTTP/1.1\r\nHost: app.test\r\nX-A: a\rSet-Cookie: b\r\n\r\n',
     'GET / HTTP/1.1\r\nHost: app.test\r\nX-A: a\nSet-Cookie: b\r\n\r\n',
   ];
-  for (const bytes of raw) test.equal((await exchange(at.gate.port, bytes)).status, 400, JSON.stringify(bytes.slice(30, 55)));
+  for (const bytes of raw)
+    test.equal((await exchange(at.gate.port, bytes)).status, 400, JSON.stringify(bytes.slice(30, 55)));
   const encoded = await send(at, { headers: [['X-Next', '/a%0d%0aSet-Cookie:%20b=1']] });
-  test.ok(encoded.status === 400 || encoded.status === 403, 'encoded CR LF in a header', { got: encoded.status });
+  test.ok(encoded.status === 400 || encoded.status === 403, 'encoded CR LF in a header', {
+    got: encoded.status,
+  });
   test.equal(at.up.bytesReceived, 0, 'the origin saw nothing');
 });
 
@@ -129,14 +163,30 @@ t.test('header scores: each check has its points', async (test) => {
   const at = await bench(test, CONFIG, { files: FILES });
   const rows: readonly { name: string; spec: RequestSpec; least: number }[] = [
     { name: 'no User-Agent', spec: { bare: true, headers: [['Accept', '*/*']] }, least: 40 },
-    { name: 'an automation tool', spec: { bare: true, headers: [['User-Agent', 'sqlmap/1.7'], ['Accept', '*/*']] }, least: 30 },
-    { name: 'no Accept', spec: { bare: true, headers: [['User-Agent', 'Mozilla/5.0 Firefox/128.0']] }, least: 15 },
+    {
+      name: 'an automation tool',
+      spec: {
+        bare: true,
+        headers: [
+          ['User-Agent', 'sqlmap/1.7'],
+          ['Accept', '*/*'],
+        ],
+      },
+      least: 30,
+    },
+    {
+      name: 'no Accept',
+      spec: { bare: true, headers: [['User-Agent', 'Mozilla/5.0 Firefox/128.0']] },
+      least: 15,
+    },
     { name: 'a browser', spec: {}, least: 0 },
   ];
   for (const [n, { name, spec, least }] of rows.entries()) {
     await send(at, { ...spec, target: `/h${n}` });
     const event = await at.gate.event(({ path }) => path === `/h${n}`);
-    test.ok(least === 0 ? event.score < 10 : event.score >= least, `${name}: ${least}`, { got: event.score });
+    test.ok(least === 0 ? event.score < 10 : event.score >= least, `${name}: ${least}`, {
+      got: event.score,
+    });
   }
 });
 
@@ -161,8 +211,15 @@ t.test('event fields that tools read are there', async (test) => {
   await send(at, { target: '/fields?a=1', headers: via('192.0.2.7') });
   const event = await at.gate.event(({ path }) => path === '/fields');
   test.match(event, {
-    time: /^\d{4}-\d\d-\d\dT.*Z$/, requestId: String, site: 'shop', client: { ip: '192.0.2.7' }, method: 'GET', status: 200,
-    action: 'pass', score: Number, durationUs: { total: Number, rules: Number },
+    time: /^\d{4}-\d\d-\d\dT.*Z$/,
+    requestId: String,
+    site: 'shop',
+    client: { ip: '192.0.2.7' },
+    method: 'GET',
+    status: 200,
+    action: 'pass',
+    score: Number,
+    durationUs: { total: Number, rules: Number },
   });
   test.strictSame(
     [...new Set(event.steps.map(({ stage }) => stage))].filter((stage) => stage !== 'framing').slice(0, 5),

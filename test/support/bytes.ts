@@ -2,10 +2,7 @@
 export type Pair = readonly [name: string, value: string];
 
 export type Framing =
-  | { kind: 'none' }
-  | { kind: 'length'; bytes: number }
-  | { kind: 'chunked' }
-  | { kind: 'close' };
+  { kind: 'none' } | { kind: 'length'; bytes: number } | { kind: 'chunked' } | { kind: 'close' };
 
 export type Head = { startLine: string; headers: Pair[]; bytes: number };
 

@@ -13,7 +13,11 @@ export const LFI = '../../etc/passwd';
 export type Bench = { gate: Gate; up: EchoUpstream };
 
 /** A gate in front of an echo upstream; both end with the test. */
-export async function bench(t: Test, config: ConfigTree | string = {}, options: GateOptions = {}): Promise<Bench> {
+export async function bench(
+  t: Test,
+  config: ConfigTree | string = {},
+  options: GateOptions = {},
+): Promise<Bench> {
   const up = await EchoUpstream.start();
   t.teardown(() => up.close());
   const gate = await startGate(config, { upstream: up.url, ...options });
@@ -44,7 +48,9 @@ export async function blocked(
   const answer = await exchange(gate.port, sent.bytes, sent);
   await sleep(10);
   const seen = up.bytesReceived - before;
-  const fits = sent.statuses ? sent.statuses.includes(answer.status) : answer.status >= 400 && answer.status < 500;
+  const fits = sent.statuses
+    ? sent.statuses.includes(answer.status)
+    : answer.status >= 400 && answer.status < 500;
   const wanted = sent.statuses?.join(' or ') ?? '4xx';
   t.ok(fits, `${name}: refused with ${wanted}`, { got: answer.status, timedOut: answer.timedOut });
   t.equal(seen, 0, `${name}: the origin saw no byte`);
@@ -66,7 +72,11 @@ export async function passes(
   if (spec.body === undefined || answer.status !== 200) return answer;
   const body = Buffer.from(spec.body as string, 'latin1');
   const seen = up.requests[before];
-  t.equal(seen?.sha256, createHash('sha256').update(body).digest('hex'), `${name}: the body arrives byte for byte`);
+  t.equal(
+    seen?.sha256,
+    createHash('sha256').update(body).digest('hex'),
+    `${name}: the body arrives byte for byte`,
+  );
   return answer;
 }
 
@@ -82,7 +92,9 @@ export async function findingsOf(gate: Gate, answer: Answer): Promise<string[]> 
   if (id === '') return ['no request id'];
   try {
     const event = await gate.event(({ requestId }) => requestId === id, 1000);
-    return event.steps.flatMap(({ findings }) => findings).map(({ id: rule, evidence }) => `${rule} ${evidence?.text ?? ''}`);
+    return event.steps
+      .flatMap(({ findings }) => findings)
+      .map(({ id: rule, evidence }) => `${rule} ${evidence?.text ?? ''}`);
   } catch {
     return ['no event'];
   }

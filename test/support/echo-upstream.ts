@@ -44,7 +44,10 @@ export type UpstreamConnection = {
 };
 
 /** Answers a request: raw bytes, or undefined when the function wrote to the socket (or wants silence) itself. */
-export type Script = (seen: Seen, socket: Socket) => Buffer | string | undefined | Promise<Buffer | string | undefined>;
+export type Script = (
+  seen: Seen,
+  socket: Socket,
+) => Buffer | string | undefined | Promise<Buffer | string | undefined>;
 
 export class EchoUpstream {
   readonly requests: Seen[] = [];
@@ -155,7 +158,12 @@ class RequestParser {
     this.rest = this.rest.subarray(head.bytes);
     const seen = new Seen(this.connection.id);
     const words = head.startLine.split(' ');
-    Object.assign(seen, { startLine: head.startLine, method: words[0], target: words[1], headers: head.headers });
+    Object.assign(seen, {
+      startLine: head.startLine,
+      method: words[0],
+      target: words[1],
+      headers: head.headers,
+    });
     const kept: Buffer[] = [];
     let keptBytes = 0;
     this.reader = bodyReader(framingOf(head.headers, { kind: 'none' }), (part) => {

@@ -1,7 +1,7 @@
 /** Starts the gate as a person would (its command, a config file, free ports) and collects what it logs. */
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -162,11 +162,16 @@ export function fullConfig(given: ConfigTree | string, upstream: string | undefi
 
 export async function startGate(given: ConfigTree | string = {}, options: GateOptions = {}): Promise<Gate> {
   const folder = mkdtempSync(join(tmpdir(), 'tidegate-test-'));
-  for (const [name, content] of Object.entries(options.files ?? {})) writeFileSync(join(folder, name), content);
+  for (const [name, content] of Object.entries(options.files ?? {})) {
+    mkdirSync(dirname(join(folder, name)), { recursive: true });
+    writeFileSync(join(folder, name), content);
+  }
   const configFile = join(folder, 'gate.yaml');
   writeFileSync(configFile, stringify(fullConfig(given, options.upstream)));
   const fromSource = process.env['TIDEGATE_FROM'] === 'src';
-  const command = fromSource ? ['--import', 'tsx', resolve(ROOT, 'src/main.ts')] : [resolve(ROOT, 'dist/src/main.js')];
+  const command = fromSource
+    ? ['--import', 'tsx', resolve(ROOT, 'src/main.ts')]
+    : [resolve(ROOT, 'dist/src/main.js')];
   const env: NodeJS.ProcessEnv = { TIDEGATE_ADMIN_TOKEN: TOKEN, ...options.env };
   for (const name of ['PATH', 'HOME', 'TMPDIR']) env[name] = process.env[name];
   const child = spawn(process.execPath, [...command, 'serve', '--config', configFile], {
@@ -189,14 +194,17 @@ async function untilReady(gate: Gate, timeoutMs: number): Promise<void> {
         gate.port = portOf(record['listen']);
         gate.adminPort = portOf(record['admin']);
         done();
-      } else if (record && Array.isArray(record['steps'])) gate.decisions.push(record as unknown as DecisionEvent);
+      } else if (record && Array.isArray(record['steps']))
+        gate.decisions.push(record as unknown as DecisionEvent);
     });
   });
   const ended = once(gate.child, 'exit').then(() => 'ended' as const);
   const result = await Promise.race([ready, ended, sleep(timeoutMs, 'late' as const, { ref: false })]);
   if (result === undefined) return;
   gate.child.kill('SIGKILL');
-  throw new Error(`the gate did not become ready (${result}):\n${gate.lines.slice(-20).join('\n')}\n${gate.stderr}`);
+  throw new Error(
+    `the gate did not become ready (${result}):\n${gate.lines.slice(-20).join('\n')}\n${gate.stderr}`,
+  );
 }
 
 function parseLine(line: string): Record<string, unknown> | undefined {

@@ -179,7 +179,11 @@ function emptyAnswer(): Answer {
 }
 
 /** One request on its own connection. */
-export async function exchange(port: number, bytes: Buffer | string, options: ReadOptions = {}): Promise<Answer> {
+export async function exchange(
+  port: number,
+  bytes: Buffer | string,
+  options: ReadOptions = {},
+): Promise<Answer> {
   const connection = await RawConnection.open(port);
   try {
     void connection.send(bytes);

@@ -1,0 +1,103 @@
+/** Public hard case D01: clients that leave, counts scaled down, kinds kept. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import t from 'tap';
+import { bench, passes, until, type Bench } from '../support/case.js';
+import { ok, type Script } from '../support/echo-upstream.js';
+import { RawConnection, request } from '../support/raw-client.js';
+
+const endless: Script = (_seen, socket) => {
+  socket.write(
+    'HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\nTransfer-Encoding: chunked\r\n\r\n',
+  );
+  const block = Buffer.concat([Buffer.from('8000\r\n'), Buffer.alloc(0x8000, 120), Buffer.from('\r\n')]);
+  const timer = setInterval(() => socket.write(block), 20);
+  socket.once('close', () => clearInterval(timer));
+  return undefined;
+};
+
+t.test('D01: client aborts', async (test) => {
+  const at = await bench(test);
+  at.up.keep = false;
+  at.up.script = endless;
+  await round(at, 40);
+  test.ok(
+    await until(() => at.up.open === 0, 1500),
+    '(a) origin connections are gone after the clients reset',
+    { open: at.up.open },
+  );
+  const memory = at.gate.workerMemoryMiB();
+  for (let n = 0; n < 4; n++) {
+    await round(at, 40);
+    test.ok(await until(() => at.up.open === 0, 1500), `(a) round ${n + 2}: origin connections are gone`, {
+      open: at.up.open,
+    });
+  }
+  const grown = at.gate.workerMemoryMiB() - memory;
+  test.ok(grown < 40, '(a) memory stays flat', { grown });
+  const aborted = at.gate.events(({ clientAborted }) => clientAborted === true);
+  test.ok(aborted.length >= 150, '(a) logged as client aborts', { got: aborted.length });
+  test.ok(
+    aborted.every(({ upstream, score }) => upstream?.error === undefined && score < 55),
+    '(a) not as an upstream error',
+  );
+});
+
+async function round({ gate }: Bench, clients: number): Promise<void> {
+  await Promise.all(
+    Array.from({ length: clients }, async () => {
+      const connection = await RawConnection.open(gate.port);
+      await connection.send(request({ target: '/endless' }));
+      await connection.take(64 * 1024, 5000);
+      connection.reset();
+    }),
+  );
+}
+
+t.test('D01 (b): client aborts during its own upload', async (test) => {
+  const at = await bench(test);
+  at.up.keep = false;
+  for (let n = 0; n < 20; n++) {
+    const connection = await RawConnection.open(at.gate.port);
+    const head = request({
+      method: 'PUT',
+      headers: [
+        ['Content-Type', 'application/octet-stream'],
+        ['Content-Length', '50000000'],
+      ],
+    });
+    await connection.send(Buffer.concat([head, Buffer.alloc(600_000, 7)]));
+    connection.reset();
+  }
+  test.ok(await until(() => at.up.open === 0, 2000), 'origin connections are gone', { open: at.up.open });
+  test.equal(at.up.completed, 0, 'the origin never saw a whole request');
+  await passes(test, 'the gate serves on', at, {});
+});
+
+t.test('D01 (d): client aborts while queued for an origin connection', async (test) => {
+  const at = await bench(test, { caps: { upstreamConnections: 2 } });
+  at.up.script = () => undefined;
+  const clients = await Promise.all(Array.from({ length: 12 }, () => RawConnection.open(at.gate.port)));
+  for (const client of clients) await client.send(request({ target: '/silent' }));
+  await until(() => at.up.completed >= 2, 2000);
+  for (const client of clients) client.reset();
+  test.ok(await until(() => at.up.open === 0, 1500), 'origin connections are gone', { open: at.up.open });
+  const seen = at.up.completed;
+  await sleep(200);
+  test.equal(at.up.completed, seen, 'queued requests of clients that left are never sent');
+  at.up.script = undefined;
+  await passes(test, 'the next client is served', at, {});
+});
+
+t.test('D01 (e): a half-closed client still reads its answer', async (test) => {
+  const at = await bench(test);
+  at.up.script = async () => {
+    await sleep(150);
+    return ok('late but whole');
+  };
+  const connection = await RawConnection.open(at.gate.port);
+  await connection.send(request());
+  connection.end();
+  const answer = await connection.read({ timeoutMs: 3000 });
+  test.equal(answer.status, 200, 'answered');
+  test.equal(answer.text(), 'late but whole', 'whole');
+});
