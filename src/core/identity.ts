@@ -1,4 +1,7 @@
-/** The names under which a request's sender can be counted, and how the engines ask for them. Values never hold a secret. */
+/**
+ * The names under which a request's sender can be counted, and how the engines ask for them. Values never
+ * hold a secret.
+ */
 import type { RequestFacts } from './request.js';
 
 export const IDENTITIES = ['ip', 'wideIp', 'session', 'apiKey', 'user', 'path', 'host'] as const;
@@ -8,7 +11,10 @@ export type IdentityName = (typeof IDENTITIES)[number];
 export type FieldReader = (name: string) => string | undefined;
 
 export type Identities = Readonly<{
-  /** Address text, or a keyed hash for whatever could be a secret; undefined where the request does not carry it. */
+  /**
+   * Address text, or a keyed hash for whatever could be a secret; undefined where the request does not carry
+   * it.
+   */
   read(name: IdentityName, facts: RequestFacts, field: FieldReader | undefined): string | undefined;
   /** True where a body field may hold it, so that a request with a body has to be read first. */
   inBody(name: IdentityName): boolean;

@@ -1,6 +1,7 @@
 /**
- * The shape of an identity dimension: one way to say who sent a request. Promise: reads only the facts and the
- * field reader, never throws, answers in time linear to what it reads, and passes secrets on only as keyed hashes.
+ * The shape of an identity dimension: one way to say who sent a request. Promise: reads only the facts and
+ * the field reader, never throws, answers in time linear to what it reads, and passes secrets on only as
+ * keyed hashes.
  */
 import type { FieldReader, IdentityName } from '../core/identity.js';
 import type { RequestFacts } from '../core/request.js';

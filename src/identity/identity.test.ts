@@ -21,14 +21,24 @@ function facts(headers: Record<string, string> = {}): RequestFacts {
     host: 'app.test',
     rawHeaders: [],
     headers: new Map(Object.entries(headers)),
-    client: { ip: '2001:db8::1', key: '2001:db8::/64', wideKey: '2001:db8::/56', peer: '2001:db8::1', viaProxy: false },
+    client: {
+      ip: '2001:db8::1',
+      key: '2001:db8::/64',
+      wideKey: '2001:db8::/56',
+      peer: '2001:db8::1',
+      viaProxy: false,
+    },
     hasBody: true,
     contentLength: 1,
   };
 }
 
 const identities = createIdentities(identitySection.parse({}), 'key');
-const read = (name: IdentityName, headers: Record<string, string>, body?: Record<string, string>): string | undefined =>
+const read = (
+  name: IdentityName,
+  headers: Record<string, string>,
+  body?: Record<string, string>,
+): string | undefined =>
   identities.read(name, facts(headers), body === undefined ? undefined : (field) => body[field]);
 
 t.test('address, path and host are read as they are', async (t) => {
@@ -41,10 +51,17 @@ t.test('address, path and host are read as they are', async (t) => {
 t.test('a session is the named cookie, wherever it stands, and no other', async (t) => {
   const wanted = read('session', { cookie: 'sid=abc' });
   t.match(wanted, /^[\w-]{22}$/);
-  for (const cookie of ['a=1; sid=abc', 'sid=abc; sid=other', 'xsid=no; sid=abc;b=2', 'a=1;sid= abc ', 'a=sid=no; sid=abc']) {
+  for (const cookie of [
+    'a=1; sid=abc',
+    'sid=abc; sid=other',
+    'xsid=no; sid=abc;b=2',
+    'a=1;sid= abc ',
+    'a=sid=no; sid=abc',
+  ]) {
     t.equal(read('session', { cookie }), wanted, cookie);
   }
-  for (const cookie of ['xsid=abc', 'sid=', 'SID=abc', 'a=b sid=abc', '']) t.equal(read('session', { cookie }), undefined, cookie);
+  for (const cookie of ['xsid=abc', 'sid=', 'SID=abc', 'a=b sid=abc', ''])
+    t.equal(read('session', { cookie }), undefined, cookie);
 });
 
 t.test('an API key is its header, an empty one is none', async (t) => {
@@ -69,9 +86,20 @@ t.test('a user comes from a header or an unverified claim where so configured', 
   const wanted = byHeader.read('user', facts({ 'x-user': 'alice' }), undefined);
   t.ok(wanted);
   const byClaim = createIdentities(identitySection.parse({ user: { jwtClaim: 'account.name' } }), 'key');
-  const token = (payload: unknown): string => `Bearer e30.${Buffer.from(JSON.stringify(payload)).toString('base64url')}.c2ln`;
-  t.equal(byClaim.read('user', facts({ authorization: token({ account: { name: 'Alice' } }) }), undefined), wanted);
-  for (const authorization of ['Bearer a.b.c', 'Bearer', 'Basic abc', token(null), token({ account: 'x' }), token({ account: { name: {} } })]) {
+  const token = (payload: unknown): string =>
+    `Bearer e30.${Buffer.from(JSON.stringify(payload)).toString('base64url')}.c2ln`;
+  t.equal(
+    byClaim.read('user', facts({ authorization: token({ account: { name: 'Alice' } }) }), undefined),
+    wanted,
+  );
+  for (const authorization of [
+    'Bearer a.b.c',
+    'Bearer',
+    'Basic abc',
+    token(null),
+    token({ account: 'x' }),
+    token({ account: { name: {} } }),
+  ]) {
     t.equal(byClaim.read('user', facts({ authorization }), undefined), undefined, authorization);
   }
 });
@@ -80,7 +108,14 @@ t.test('hashes need the same key to agree, and do not show the secret', async (t
   const other = createIdentities(identitySection.parse({}), 'other');
   const mine = read('apiKey', { 'x-api-key': 'secret' });
   t.not(other.read('apiKey', facts({ 'x-api-key': 'secret' }), undefined), mine);
-  t.equal(createIdentities(identitySection.parse({}), 'key').read('apiKey', facts({ 'x-api-key': 'secret' }), undefined), mine);
+  t.equal(
+    createIdentities(identitySection.parse({}), 'key').read(
+      'apiKey',
+      facts({ 'x-api-key': 'secret' }),
+      undefined,
+    ),
+    mine,
+  );
   t.notMatch(mine, /secret/);
   t.not(randomHashKey(), randomHashKey());
 });

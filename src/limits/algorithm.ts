@@ -1,11 +1,15 @@
 /**
- * The shape of a limiting algorithm: a pure function of state, check and time. Promises of every one: a refused call
- * leaves the state as it was; time going backwards never grants more; all arithmetic is on whole numbers (tokens are
- * held in units of 1/windowMs), so that the Lua twin gets the same results to the last bit.
+ * The shape of a limiting algorithm: a pure function of state, check and time. Promises of every one: a
+ * refused call leaves the state as it was; time going backwards never grants more; all arithmetic is on whole
+ * numbers (tokens are held in units of 1/windowMs), so that the Lua twin gets the same results to the last
+ * bit.
  */
 import type { AlgorithmName, Check, CheckResult } from './limiter-contract.js';
 
-/** Compact on purpose. `[0]` is the time from which the state is worth the same as none; the rest is the algorithm's. */
+/**
+ * Compact on purpose. `[0]` is the time from which the state is worth the same as none; the rest is the
+ * algorithm's.
+ */
 export type State = readonly number[];
 
 export type Outcome = Readonly<{ result: CheckResult; next: State }>;
@@ -20,7 +24,10 @@ export type Algorithm = Readonly<{
 export function refused(state: State, remaining: number, resetMs: number, retryAfterMs: number): Outcome {
   // A cost above what the limit can ever give never fits; the answer still names a finite wait.
   const wait = Math.max(1, Math.ceil(retryAfterMs));
-  return { result: { allowed: false, remaining: Math.max(0, remaining), resetMs, retryAfterMs: wait }, next: state };
+  return {
+    result: { allowed: false, remaining: Math.max(0, remaining), resetMs, retryAfterMs: wait },
+    next: state,
+  };
 }
 
 export function allowed(next: State, remaining: number, resetMs: number): Outcome {

@@ -1,4 +1,7 @@
-/** The `limits` section: policies over identities. The shipped policies hold unless one of the same name replaces them. */
+/**
+ * The `limits` section: policies over identities. The shipped policies hold unless one of the same name
+ * replaces them.
+ */
 import { z } from 'zod';
 import { IDENTITIES } from '../core/identity.js';
 import { parseRate } from '../core/schema.js';
@@ -6,6 +9,7 @@ import { parseRate } from '../core/schema.js';
 const LOG_LIMIT_MAX = 1000;
 const LIMIT_MAX = 1_000_000;
 const WINDOW_MS_MAX = 7 * 86_400_000;
+const RATE_BOUND = `at most ${LIMIT_MAX} in at most 7 days`;
 
 export const ON_FAILURE = ['local', 'pass', 'refuse'] as const;
 
@@ -14,30 +18,46 @@ const rate = z.string().transform((text, context) => {
   if (parsed !== undefined && parsed.limit <= LIMIT_MAX && parsed.windowMs <= WINDOW_MS_MAX) return parsed;
   context.addIssue({
     code: 'custom',
-    message: `found ${JSON.stringify(text)}; a rate such as 5/min, 60/10s or 600/h fits (at most ${LIMIT_MAX} in at most 7 days)`,
+    message: `found ${JSON.stringify(text)}; a rate such as 5/min or 60/10s fits (${RATE_BOUND})`,
   });
   return z.NEVER;
 });
 
 const oneOrMore = <T extends z.ZodType>(item: T) => z.union([item, z.array(item).min(1).max(32)]);
 const identity = z.enum(IDENTITIES);
-const globText = z.string().max(512).regex(/^(?:\/|\*)/, 'a path glob that starts with / or * fits');
+const globText = z
+  .string()
+  .max(512)
+  .regex(/^(?:\/|\*)/, 'a path glob that starts with / or * fits');
 
 const matchSection = z.strictObject({
-  method: oneOrMore(z.string().regex(/^[A-Za-z]+$/, 'a method such as POST fits')).optional().describe('Method or methods; all where absent.'),
-  path: oneOrMore(globText).optional().describe('Path glob or globs: * is one segment, /** everything below; letter case does not count.'),
-  host: oneOrMore(z.string().min(1).max(255)).optional().describe('Host or hosts; *.example.com takes every subdomain.'),
+  method: oneOrMore(z.string().regex(/^[A-Za-z]+$/, 'a method such as POST fits'))
+    .optional()
+    .describe('Method or methods; all where absent.'),
+  path: oneOrMore(globText)
+    .optional()
+    .describe('Path glob or globs: * is one segment, /** everything below; letter case does not count.'),
+  host: oneOrMore(z.string().min(1).max(255))
+    .optional()
+    .describe('Host or hosts; *.example.com takes every subdomain.'),
 });
 
 const whole = z.number().int().min(1).max(LIMIT_MAX);
 
 export const policySection = z
   .strictObject({
-    name: z.string().regex(/^[A-Za-z][A-Za-z0-9_-]{0,63}$/, 'letters, digits, - and _ (at most 64) fit').describe('Name in logs, metrics and finding ids.'),
+    name: z
+      .string()
+      .regex(/^[A-Za-z][A-Za-z0-9_-]{0,63}$/, 'letters, digits, - and _ (at most 64) fit')
+      .describe('Name in logs, metrics and finding ids.'),
     enabled: z.boolean().default(true).describe('False switches the policy off, also a shipped one.'),
     match: matchSection.prefault({}).describe('Which requests it counts.'),
     by: z
-      .union([identity, z.array(identity).min(1).max(8), z.strictObject({ all: z.array(identity).min(1).max(4) })])
+      .union([
+        identity,
+        z.array(identity).min(1).max(8),
+        z.strictObject({ all: z.array(identity).min(1).max(4) }),
+      ])
       .default(['ip'])
       .describe('Identities: the first one present counts; { all: [...] } joins them.'),
     limit: rate.prefault('600/min').describe('How many in which time, such as 5/min.'),
@@ -47,18 +67,33 @@ export const policySection = z
       .describe('How it counts.'),
     exact: z.boolean().default(false).describe('Never counted through a local cache.'),
     cost: whole.default(1).describe('What one request takes from the limit.'),
-    burst: whole.optional().describe('Bucket size for token-bucket and leaky-bucket; the limit where absent.'),
-    burstAlarm: rate.optional().describe('A second, shorter rate that is only written down when exceeded, never refused.'),
+    burst: whole
+      .optional()
+      .describe('Bucket size for token-bucket and leaky-bucket; the limit where absent.'),
+    burstAlarm: rate
+      .optional()
+      .describe('A second, shorter rate that is only written down when exceeded, never refused.'),
     observe: z.boolean().default(false).describe('Write down what would be refused, refuse nothing.'),
-    onFailure: z.enum(ON_FAILURE).optional().describe('What holds while the store is away; limits.onFailure where absent.'),
+    onFailure: z
+      .enum(ON_FAILURE)
+      .optional()
+      .describe('What holds while the store is away; limits.onFailure where absent.'),
     message: z.string().max(300).optional().describe('Sentence for the finding when the limit is exceeded.'),
   })
   .superRefine((policy, context) => {
     if (policy.algorithm === 'sliding-log' && policy.limit.limit > LOG_LIMIT_MAX) {
-      context.addIssue({ code: 'custom', path: ['limit'], message: `sliding-log keeps a stamp per hit; at most ${LOG_LIMIT_MAX} fits, or take sliding-counter` });
+      context.addIssue({
+        code: 'custom',
+        path: ['limit'],
+        message: `sliding-log keeps a stamp per hit; at most ${LOG_LIMIT_MAX} fits, or take sliding-counter`,
+      });
     }
     if (policy.cost > Math.min(policy.limit.limit, policy.burst ?? policy.limit.limit)) {
-      context.addIssue({ code: 'custom', path: ['cost'], message: `found ${policy.cost}; nothing could ever pass: at most the limit and the burst fits` });
+      context.addIssue({
+        code: 'custom',
+        path: ['cost'],
+        message: `found ${policy.cost}; nothing could ever pass: at most the limit and the burst fits`,
+      });
     }
   });
 
@@ -72,7 +107,12 @@ export const limitsSection = z
       .enum(ON_FAILURE)
       .default('local')
       .describe('While the counter store is away: local (this worker holds its share), pass or refuse.'),
-    points: z.number().min(0).max(100).default(25).describe('Points for a request over its limit, once however many policies say so.'),
+    points: z
+      .number()
+      .min(0)
+      .max(100)
+      .default(25)
+      .describe('Points for a request over its limit, once however many policies say so.'),
     ipv6WideFactor: z
       .number()
       .int()
@@ -86,8 +126,16 @@ export const limitsSection = z
       .min(1)
       .max(1000)
       .default(50)
-      .describe('Where a key, session or user counts and ip is named as a fallback, the address gets this many times the limit.'),
-    keysMax: z.number().int().min(1000).max(10_000_000).default(200_000).describe('Most counters held in memory at once.'),
+      .describe(
+        'Where a key or session counts and ip is a fallback, the address gets this many times the limit.',
+      ),
+    keysMax: z
+      .number()
+      .int()
+      .min(1000)
+      .max(10_000_000)
+      .default(200_000)
+      .describe('Most counters held in memory at once.'),
     policies: z
       .array(policySection)
       .max(256)
@@ -95,11 +143,19 @@ export const limitsSection = z
       .superRefine((policies, context) => {
         const seen = new Set<string>();
         policies.forEach(({ name }, at) => {
-          if (seen.has(name)) context.addIssue({ code: 'custom', path: [at, 'name'], message: `found ${JSON.stringify(name)} twice; each name fits once` });
+          if (seen.has(name))
+            context.addIssue({
+              code: 'custom',
+              path: [at, 'name'],
+              message: `found ${JSON.stringify(name)} twice; each name fits once`,
+            });
           seen.add(name);
         });
       })
-      .describe('Policies; ingress, api, login and passwordReset are shipped and hold unless replaced by name.'),
+      .describe(
+        'Policies; the shipped ones hold unless replaced by name: ingress (by address: replace it where many ' +
+          'people share one), api, login, passwordReset.',
+      ),
   })
   .prefault({});
 

@@ -1,4 +1,7 @@
-/** The shipped policies. `ingress` counts addresses alone: replace it by name where many people share one (offices, carriers). */
+/**
+ * The shipped policies. `ingress` counts addresses alone: replace it by name where many people share one
+ * (offices, carriers).
+ */
 import { policySection, type PolicyConfig, type PolicyInput } from './config.js';
 
 const shipped: readonly PolicyInput[] = [
@@ -15,7 +18,7 @@ const shipped: readonly PolicyInput[] = [
   {
     name: 'passwordReset',
     match: { method: 'POST', path: ['/api/password-reset', '/password-reset', '/forgot-password'] },
-    // The address stands in for a request that names nobody: one bucket for all of them would shut out the whole site.
+    // Who names nobody is counted by address: one bucket for all of them would shut out the site.
     by: ['user', 'ip'],
     limit: '3/h',
     algorithm: 'sliding-log',
@@ -25,7 +28,10 @@ const shipped: readonly PolicyInput[] = [
 
 export const defaultPolicies: readonly PolicyConfig[] = shipped.map((policy) => policySection.parse(policy));
 
-/** Shipped policies with those of the config in their places, then the config's own; switched-off ones are gone. */
+/**
+ * Shipped policies with those of the config in their places, then the config's own; switched-off ones are
+ * gone.
+ */
 export function effectivePolicies(configured: readonly PolicyConfig[]): readonly PolicyConfig[] {
   const replaced = new Map(configured.map((policy) => [policy.name, policy]));
   const base = defaultPolicies.map((policy) => replaced.get(policy.name) ?? policy);

@@ -1,4 +1,7 @@
-/** From the store's answers to findings: what is over, in words for the log and numbers for the RateLimit fields. */
+/**
+ * From the store's answers to findings: what is over, in words for the log and numbers for the RateLimit
+ * fields.
+ */
 import type { Finding } from '../core/finding.js';
 import type { CheckResult } from './limiter-contract.js';
 import type { Asked, Policy } from './policy.js';
@@ -8,7 +11,11 @@ export const UNAVAILABLE_ID = 'LIMITS-UNAVAILABLE';
 const RETRY_UNREAD_MS = 1000;
 
 /** One finding for each check that was refused; `results` are in the order of `asked`. */
-export function findingsFor(asked: readonly Asked[], results: readonly CheckResult[], points: number): Finding[] {
+export function findingsFor(
+  asked: readonly Asked[],
+  results: readonly CheckResult[],
+  points: number,
+): Finding[] {
   const findings: Finding[] = [];
   asked.forEach((one, at) => {
     const result = results[at];
@@ -28,7 +35,14 @@ function findingFor({ policy, by, check, alarm }: Asked, result: CheckResult, po
   }
   const message = policy.config.message ?? `Over the limit of policy ${policy.config.name}: ${rate}.`;
   const observed = policy.config.observe;
-  return { id: policy.id, kind: 'limit', points: observed ? 0 : points, message, limit: state, ...(observed ? { observed } : {}) };
+  return {
+    id: policy.id,
+    kind: 'limit',
+    points: observed ? 0 : points,
+    message,
+    limit: state,
+    ...(observed ? { observed } : {}),
+  };
 }
 
 /** `onFailure: refuse`: nobody knows the count, so the request is held to be over it. */

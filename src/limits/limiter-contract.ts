@@ -2,7 +2,8 @@
 import type { Finding } from '../core/finding.js';
 import type { RequestFacts } from '../core/request.js';
 
-export type AlgorithmName = 'fixed-window' | 'sliding-log' | 'sliding-counter' | 'leaky-bucket' | 'token-bucket';
+export type AlgorithmName =
+  'fixed-window' | 'sliding-log' | 'sliding-counter' | 'leaky-bucket' | 'token-bucket';
 
 export type Check = Readonly<{
   /** Collision-proof text of bounded length: namespace, policy, hashed or escaped identity. */

@@ -8,9 +8,24 @@ import { createLimiter, type LimiterDeps } from './limiter.js';
 import type { CounterStore } from './limiter-contract.js';
 import { memoryStore } from './stores/memory.js';
 
-type Sent = { method?: string; path?: string; host?: string; ip?: string; key?: string; wide?: string; hasBody?: boolean; ids?: Record<string, string> };
+type Sent = {
+  method?: string;
+  path?: string;
+  host?: string;
+  ip?: string;
+  key?: string;
+  wide?: string;
+  hasBody?: boolean;
+  ids?: Record<string, string>;
+};
 
-function facts({ method = 'GET', path = '/', host = 'app.test', ip = '192.0.2.1', ...rest }: Sent): RequestFacts {
+function facts({
+  method = 'GET',
+  path = '/',
+  host = 'app.test',
+  ip = '192.0.2.1',
+  ...rest
+}: Sent): RequestFacts {
   const key = rest.key ?? ip;
   return {
     requestId: 'r',
@@ -58,7 +73,11 @@ function setUp(limits: object, deps: Partial<LimiterDeps> = {}) {
     return body === undefined ? found : [...found, ...(await limiter.judge(request, (name) => body[name]))];
   };
   /** How many of `count` were let through. */
-  const passing = async (count: number, make: (at: number) => Sent, body?: (at: number) => Record<string, string>) => {
+  const passing = async (
+    count: number,
+    make: (at: number) => Sent,
+    body?: (at: number) => Record<string, string>,
+  ) => {
     let passed = 0;
     for (let at = 0; at < count; at++) {
       const found = await send(make(at), body?.(at));
@@ -69,37 +88,102 @@ function setUp(limits: object, deps: Partial<LimiterDeps> = {}) {
   return { limiter, send, passing, move: (ms: number) => (nowMs += ms) };
 }
 
-const only = (policy: object, more: object = {}) => ({ policies: [...off, { name: 'p', ...policy }], ...more });
+const only = (policy: object, more: object = {}) => ({
+  policies: [...off, { name: 'p', ...policy }],
+  ...more,
+});
 
 t.test('shipped policies', async (t) => {
-  const rows: [title: string, make: (at: number) => Sent, sent: number, passes: number, body?: (at: number) => Record<string, string>][] = [
+  const rows: [
+    title: string,
+    make: (at: number) => Sent,
+    sent: number,
+    passes: number,
+    body?: (at: number) => Record<string, string>,
+  ][] = [
     ['ingress: 60 in 10 s an address', () => ({}), 100, 60],
     ['login: 5 a minute', () => ({ method: 'POST', path: '/api/login' }), 20, 5],
-    ['login: case, slash and path parameters lead nowhere', (at) => ({ method: 'POST', path: ['/API/Login', '/api/login/', '/api/login;x=1'][at % 3] ?? '' }), 20, 5],
+    [
+      'login: case, slash and path parameters lead nowhere',
+      (at) => ({ method: 'POST', path: ['/API/Login', '/api/login/', '/api/login;x=1'][at % 3] ?? '' }),
+      20,
+      5,
+    ],
     ['login: reading the page does not count', () => ({ path: '/login' }), 20, 20],
-    ['login: other addresses are not touched', (at) => ({ method: 'POST', path: '/login', ip: `192.0.2.${at}` }), 20, 20],
-    ['reset: 3 an hour and user from many addresses', (at) => ({ method: 'POST', path: '/password-reset', ip: `192.0.2.${at}` }), 10, 3, () => ({ username: 'a' })],
-    ['reset: other users are not touched', () => ({ method: 'POST', path: '/password-reset' }), 20, 20, (at) => ({ username: `u${at}` })],
-    ['reset: who names nobody is counted by address', () => ({ method: 'POST', path: '/password-reset' }), 10, 3, () => ({})],
-    ['reset: without a body it is counted at once', () => ({ method: 'POST', path: '/password-reset' }), 10, 3],
+    [
+      'login: other addresses are not touched',
+      (at) => ({ method: 'POST', path: '/login', ip: `192.0.2.${at}` }),
+      20,
+      20,
+    ],
+    [
+      'reset: 3 an hour and user from many addresses',
+      (at) => ({ method: 'POST', path: '/password-reset', ip: `192.0.2.${at}` }),
+      10,
+      3,
+      () => ({ username: 'a' }),
+    ],
+    [
+      'reset: other users are not touched',
+      () => ({ method: 'POST', path: '/password-reset' }),
+      20,
+      20,
+      (at) => ({ username: `u${at}` }),
+    ],
+    [
+      'reset: who names nobody is counted by address',
+      () => ({ method: 'POST', path: '/password-reset' }),
+      10,
+      3,
+      () => ({}),
+    ],
+    [
+      'reset: without a body it is counted at once',
+      () => ({ method: 'POST', path: '/password-reset' }),
+      10,
+      3,
+    ],
   ];
   for (const [title, make, sent, passes, body] of rows) {
     t.test(title, async (t) => t.equal(await setUp({}).passing(sent, make, body), passes));
   }
   const relaxed = { policies: [{ name: 'ingress', enabled: false }] };
-  t.equal(await setUp(relaxed).passing(700, () => ({ path: '/api/x', ids: { apikey: 'k' } })), 600, 'api: 600 a minute');
-  t.equal(await setUp({ policies: [{ name: 'login', match: { path: '/login' }, limit: '2/min' }] }).passing(9, () => ({ path: '/login' })), 2, 'replaced by name');
+  t.equal(
+    await setUp(relaxed).passing(700, () => ({ path: '/api/x', ids: { apikey: 'k' } })),
+    600,
+    'api: 600 a minute',
+  );
+  t.equal(
+    await setUp({ policies: [{ name: 'login', match: { path: '/login' }, limit: '2/min' }] }).passing(
+      9,
+      () => ({ path: '/login' }),
+    ),
+    2,
+    'replaced by name',
+  );
   t.equal(await setUp({ enabled: false }).passing(99, () => ({})), 99, 'switched off');
 });
 
 t.test('the finding carries points once, the numbers and a sentence', async (t) => {
-  const { send } = setUp({ policies: [{ name: 'strict', match: { path: '/login' }, limit: '5/min', message: 'Slow down.' }] });
+  const { send } = setUp({
+    policies: [{ name: 'strict', match: { path: '/login' }, limit: '5/min', message: 'Slow down.' }],
+  });
   for (let call = 0; call < 5; call++) t.same(await send({ method: 'POST', path: '/login' }), []);
   const found = await send({ method: 'POST', path: '/login' });
   t.same(found.map(({ id }) => id).sort(), ['LIMIT-LOGIN', 'LIMIT-STRICT']);
-  t.equal(found.reduce((sum, { points }) => sum + points, 0), 25);
-  t.equal(found[0]?.limit?.retryAfterMs, Math.max(...found.map(({ limit }) => limit?.retryAfterMs ?? 0)), 'the longest wait first');
-  t.match(found.find(({ id }) => id === 'LIMIT-LOGIN'), { kind: 'limit', limit: { policy: 'login', by: 'ip', limit: 5, windowMs: 60_000, remaining: 0 } });
+  t.equal(
+    found.reduce((sum, { points }) => sum + points, 0),
+    25,
+  );
+  t.equal(
+    found[0]?.limit?.retryAfterMs,
+    Math.max(...found.map(({ limit }) => limit?.retryAfterMs ?? 0)),
+    'the longest wait first',
+  );
+  t.match(
+    found.find(({ id }) => id === 'LIMIT-LOGIN'),
+    { kind: 'limit', limit: { policy: 'login', by: 'ip', limit: 5, windowMs: 60_000, remaining: 0 } },
+  );
   t.equal(found.find(({ id }) => id === 'LIMIT-STRICT')?.message, 'Slow down.');
 });
 
@@ -111,7 +195,9 @@ t.test('the burst alarm is written down, refuses nothing and does not stop the c
 });
 
 t.test('an observed policy says so and neither refuses nor charges', async (t) => {
-  const { send, passing } = setUp({ policies: [...off, { name: 'p', limit: '1/min', observe: true }, { name: 'q', limit: '3/min' }] });
+  const { send, passing } = setUp({
+    policies: [...off, { name: 'p', limit: '1/min', observe: true }, { name: 'q', limit: '3/min' }],
+  });
   await send({});
   t.match(await send({}), [{ id: 'LIMIT-P', kind: 'limit', points: 0, observed: true }]);
   t.equal(await passing(5, () => ({})), 1, 'the enforced policy counted all along');
@@ -119,7 +205,11 @@ t.test('an observed policy says so and neither refuses nor charges', async (t) =
 
 t.test('IPv6: a host cannot walk through its prefixes, neighbours are left alone (E01)', async (t) => {
   const limits = only({ limit: '10/min' });
-  const v6 = (site: number, net: number): Sent => ({ ip: 'x', key: `2001:db8:${site}:${net}::/64`, wide: `2001:db8:${site}::/56` });
+  const v6 = (site: number, net: number): Sent => ({
+    ip: 'x',
+    key: `2001:db8:${site}:${net}::/64`,
+    wide: `2001:db8:${site}::/56`,
+  });
   t.equal(await setUp(limits).passing(500, () => v6(1, 2)), 10);
   t.equal(await setUp(limits).passing(500, (at) => v6(1, at % 256)), 80);
   t.equal(await setUp(limits).passing(20, (at) => v6(at, 0)), 20);
@@ -128,11 +218,18 @@ t.test('IPv6: a host cannot walk through its prefixes, neighbours are left alone
 t.test('made-up sessions do not lead around the limit of their address', async (t) => {
   const limits = only({ by: ['session', 'ip'], limit: '10/min' }, { addressFactor: 5 });
   t.equal(await setUp(limits).passing(500, (at) => ({ ids: { session: `s${at}` } })), 50);
-  t.equal(await setUp(limits).passing(30, (at) => ({ ids: { session: `s${at % 3}` } })), 30, 'people behind one address');
+  t.equal(
+    await setUp(limits).passing(30, (at) => ({ ids: { session: `s${at % 3}` } })),
+    30,
+    'people behind one address',
+  );
 });
 
 t.test('a missing identity is its own bucket', async (t) => {
-  t.equal(await setUp(only({ by: 'session', limit: '4/min' })).passing(10, (at) => ({ ip: `192.0.2.${at}` })), 4);
+  t.equal(
+    await setUp(only({ by: 'session', limit: '4/min' })).passing(10, (at) => ({ ip: `192.0.2.${at}` })),
+    4,
+  );
 });
 
 t.test('joined identities count together', async (t) => {
@@ -141,12 +238,34 @@ t.test('joined identities count together', async (t) => {
 });
 
 t.test('keys: different identities never share one, whatever they hold (F06)', async (t) => {
-  const values = ['1.2.3.4', '1.2.3.45', '/x', '5/x', 'a:b', 'a|b', '{a}', 'a}{b', 'a\nb', '-', '', '#x', 'x'.repeat(64), 'x'.repeat(65), 'x'.repeat(8192), undefined];
+  const values = [
+    '1.2.3.4',
+    '1.2.3.45',
+    '/x',
+    '5/x',
+    'a:b',
+    'a|b',
+    '{a}',
+    'a}{b',
+    'a\nb',
+    '-',
+    '',
+    '#x',
+    'x'.repeat(64),
+    'x'.repeat(65),
+    'x'.repeat(8192),
+    undefined,
+  ];
   const keys = values.map(encodeIdentity);
   t.equal(new Set(keys).size, values.length);
   for (const key of keys) t.match(key, /^[A-Za-z0-9._:/#-]{1,64}$/);
   const { passing } = setUp(only({ by: { all: ['ip', 'path'] }, limit: '1/min' }));
-  const pairs = [{ ip: '1.2.3.4', path: '5/x' }, { ip: '1.2.3.45', path: '/x' }, { ip: '1.2.3.4', path: '|/x' }, { ip: '1.2.3.4|', path: '/x' }];
+  const pairs = [
+    { ip: '1.2.3.4', path: '5/x' },
+    { ip: '1.2.3.45', path: '/x' },
+    { ip: '1.2.3.4', path: '|/x' },
+    { ip: '1.2.3.4|', path: '/x' },
+  ];
   t.equal(await passing(4, (at) => pairs[at] ?? {}), 4);
 });
 
@@ -175,11 +294,15 @@ t.test('matching', async (t) => {
 });
 
 t.test('while the store is away each policy follows its onFailure', async (t) => {
-  const down: CounterStore = { checkAll: () => Promise.reject(new Error('down')), close: async () => undefined };
+  const down: CounterStore = {
+    checkAll: () => Promise.reject(new Error('down')),
+    close: async () => undefined,
+  };
   const { passing: local } = setUp(only({ limit: '40/min' }), { store: down, share: 4 });
   t.equal(await local(100, () => ({})), 10, 'local: this worker holds its share');
   const { send: pass } = setUp(only({ limit: '1/min', onFailure: 'pass' }), { store: down });
-  for (let call = 0; call < 3; call++) t.match(await pass({}), [{ id: 'LIMITS-UNAVAILABLE', kind: 'note', points: 0 }]);
+  for (let call = 0; call < 3; call++)
+    t.match(await pass({}), [{ id: 'LIMITS-UNAVAILABLE', kind: 'note', points: 0 }]);
   const { send: refuse } = setUp(only({ onFailure: 'refuse' }, { onFailure: 'pass' }), { store: down });
   t.match(await refuse({}), [{ id: 'LIMIT-P', kind: 'limit', points: 25 }, { id: 'LIMITS-UNAVAILABLE' }]);
 });
@@ -188,7 +311,10 @@ t.test('the local stand-in is warm: what passed before the outage counts', async
   let up = true;
   const clock = { nowMs: () => 5 };
   const memory = memoryStore({ clock });
-  const store: CounterStore = { ...memory, checkAll: async (checks) => (up ? memory.checkAll(checks) : Promise.reject(new Error('down'))) };
+  const store: CounterStore = {
+    ...memory,
+    checkAll: async (checks) => (up ? memory.checkAll(checks) : Promise.reject(new Error('down'))),
+  };
   let told = 0;
   const { passing } = setUp(only({ limit: '10/min' }), { store, onStoreFailure: () => told++ });
   t.equal(await passing(7, () => ({})), 7);
@@ -198,7 +324,12 @@ t.test('the local stand-in is warm: what passed before the outage counts', async
 });
 
 t.test('a request with two policies is judged in well under 20 µs', async (t) => {
-  const { limiter } = setUp({ policies: [{ name: 'ingress', limit: '1000000/s' }, { name: 'api', match: { path: '/api/**' }, limit: '1000000/s' }] });
+  const { limiter } = setUp({
+    policies: [
+      { name: 'ingress', limit: '1000000/s' },
+      { name: 'api', match: { path: '/api/**' }, limit: '1000000/s' },
+    ],
+  });
   const request = facts({ path: '/api/x' });
   for (let call = 0; call < 20_000; call++) await limiter.judge(request, undefined);
   const startMs = performance.now();

@@ -1,7 +1,7 @@
 /**
- * The limits engine: which policies count this request, by whom, and whether one of them is used up. Policies that
- * refuse are asked in one call, all or nothing; what is merely observed is asked beside it, so that an alarm that has
- * gone off never stops the counting. While the store is away each policy follows its `onFailure`.
+ * The limits engine: which policies count this request, by whom, and whether one of them is used up. Those
+ * that refuse are asked in one call, all or nothing; what is merely observed is asked beside it, so that an
+ * alarm that has gone off never stops the counting.
  */
 import type { Clock } from '../core/clock.js';
 import { Fault } from '../core/errors.js';
@@ -13,7 +13,7 @@ import { effectivePolicies } from './defaults.js';
 import { findingsFor, refusedUnread, UNAVAILABLE_ID } from './findings.js';
 import type { Check, CheckResult, CounterStore, Limiter } from './limiter-contract.js';
 import { foldPath, type Target } from './match.js';
-import { ask, type Asked, compilePolicy, type Policy, waitsForBody } from './policy.js';
+import { ask, type Asked, compilePolicy, waitsForBody } from './policy.js';
 import { memoryStore } from './stores/memory.js';
 
 const LOCAL_KEYS_MAX = 20_000;
@@ -22,22 +22,24 @@ export type LimiterDeps = Readonly<{
   store: CounterStore;
   identities: Identities;
   clock: Clock;
-  /** How many workers share the limits: while the store is away each holds limit / share, rounded up. From 1. */
+  /**
+   * How many workers share the limits: while the store is away each holds limit / share, rounded up. From 1.
+   */
   share?: number;
   /** Told each time the store could not answer. */
   onStoreFailure?: (fault: unknown) => void;
   baseDir?: string;
 }>;
 
-/** The limiter of one worker and one config snapshot. Throws nothing later; `judge` answers findings, never rejects. */
+/**
+ * The limiter of one worker and one config snapshot. `judge` answers findings; it neither throws nor rejects.
+ */
 export function createLimiter(config: LimitsConfig, deps: LimiterDeps): Limiter {
-  const { store, identities, clock, share = 1, onStoreFailure = () => undefined } = deps;
+  const { store, identities } = deps;
   const policies = config.enabled
     ? effectivePolicies(config.policies).map((policy) => compilePolicy(policy, config, identities))
     : [];
-  const local = memoryStore({ clock, keysMax: LOCAL_KEYS_MAX });
-  const shared = (check: Check): Check =>
-    share === 1 ? check : { ...check, limit: portion(check.limit, share, check.cost), burst: portion(check.burst, share, check.cost) };
+  const standIn = createStandIn(config, deps);
 
   function gather(facts: RequestFacts, field: FieldReader | undefined): Asked[] | undefined {
     let asked: Asked[] | undefined;
@@ -52,28 +54,6 @@ export function createLimiter(config: LimitsConfig, deps: LimiterDeps): Limiter 
     return asked;
   }
 
-  /** The local store counts along, so that it is warm when it has to stand in. */
-  function warm(asked: readonly Asked[], results: readonly CheckResult[]): void {
-    if (!results.every((result) => result.allowed)) return;
-    for (const { policy, check, alarm } of asked) {
-      if (policy.onFailure === 'local' && !alarm && !policy.config.observe) local.checkAll([shared(check)]);
-    }
-  }
-
-  function standIn(asked: readonly Asked[], fault: unknown): readonly Finding[] {
-    onStoreFailure(fault);
-    const code = fault instanceof Fault ? fault.code : 'STORE_FAILED';
-    const held = asked.filter(({ policy, alarm }) => policy.onFailure === 'local' && !alarm);
-    const findings: Finding[] = [];
-    for (const group of groups(held)) {
-      findings.push(...findingsFor(group, local.checkAll(group.map(({ check }) => shared(check))), config.points));
-    }
-    const closed = new Set<Policy>(asked.filter(({ policy }) => policy.onFailure === 'refuse').map(({ policy }) => policy));
-    for (const policy of closed) findings.push(refusedUnread(policy, config.points));
-    const message = `The counter store did not answer (${code}); limits follow their onFailure.`;
-    return [...onceCharged(findings), { id: UNAVAILABLE_ID, kind: 'note', points: 0, message }];
-  }
-
   function conclude(asked: Groups, answers: readonly (readonly CheckResult[])[]): readonly Finding[] {
     const findings = asked.flatMap((group, at) => findingsFor(group, answers[at] ?? [], config.points));
     return findings.length === 0 ? NO_FINDINGS : onceCharged(findings);
@@ -82,10 +62,10 @@ export function createLimiter(config: LimitsConfig, deps: LimiterDeps): Limiter 
   async function later(asked: Groups, pending: readonly (CheckResult[] | Promise<CheckResult[]>)[]) {
     try {
       const answers = await Promise.all(pending);
-      asked.forEach((group, at) => warm(group, answers[at] ?? []));
+      asked.forEach((group, at) => standIn.warm(group, answers[at] ?? []));
       return conclude(asked, answers);
     } catch (fault) {
-      return standIn(asked.flat(), fault);
+      return standIn.judge(asked, fault);
     }
   }
 
@@ -93,15 +73,56 @@ export function createLimiter(config: LimitsConfig, deps: LimiterDeps): Limiter 
     judge(facts, field) {
       const asked = gather(facts, field);
       if (asked === undefined) return NO_FINDINGS;
+      const grouped = groups(asked);
       try {
-        const grouped = groups(asked);
         const answers = grouped.map((group) => store.checkAll(group.map(({ check }) => check)));
         return answers.every((answer): answer is CheckResult[] => !(answer instanceof Promise))
           ? conclude(grouped, answers)
           : later(grouped, answers);
       } catch (fault) {
-        return standIn(asked, fault);
+        return standIn.judge(grouped, fault);
       }
+    },
+  };
+}
+
+/**
+ * What holds while the store is away. The local store counts along with every request that passes, so that it
+ * is warm when it is needed; each worker holds limit / share, rounded up.
+ */
+function createStandIn(
+  config: LimitsConfig,
+  { clock, share = 1, onStoreFailure = () => undefined }: LimiterDeps,
+) {
+  const local = memoryStore({ clock, keysMax: LOCAL_KEYS_MAX });
+  const portion = (limit: number, cost: number): number => Math.max(cost, Math.ceil(limit / share));
+  const shared = (check: Check): Check => {
+    if (share === 1) return check;
+    return { ...check, limit: portion(check.limit, check.cost), burst: portion(check.burst, check.cost) };
+  };
+  return {
+    warm(asked: readonly Asked[], results: readonly CheckResult[]): void {
+      if (!results.every((result) => result.allowed)) return;
+      for (const { policy, check, alarm } of asked) {
+        if (policy.onFailure === 'local' && !alarm) local.checkAll([shared(check)]);
+      }
+    },
+    judge(asked: Groups, fault: unknown): readonly Finding[] {
+      onStoreFailure(fault);
+      const all = asked.flat();
+      const findings: Finding[] = [];
+      for (const group of groups(all.filter(({ policy, alarm }) => policy.onFailure === 'local' && !alarm))) {
+        findings.push(
+          ...findingsFor(group, local.checkAll(group.map(({ check }) => shared(check))), config.points),
+        );
+      }
+      const closed = new Set(
+        all.filter(({ policy }) => policy.onFailure === 'refuse').map(({ policy }) => policy),
+      );
+      for (const policy of closed) findings.push(refusedUnread(policy, config.points));
+      const code = fault instanceof Fault ? fault.code : 'STORE_FAILED';
+      const message = `The counter store did not answer (${code}); limits follow their onFailure.`;
+      return [...onceCharged(findings), { id: UNAVAILABLE_ID, kind: 'note', points: 0, message }];
     },
   };
 }
@@ -117,10 +138,6 @@ function groups(asked: readonly Asked[]): Groups {
     else enforced.push(one);
   }
   return enforced.length === 0 ? made : [enforced, ...made];
-}
-
-function portion(limit: number, share: number, cost: number): number {
-  return Math.max(cost, Math.ceil(limit / share));
 }
 
 /** The limit with the longest wait speaks first and bears the points; the others are told without. */

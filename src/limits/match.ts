@@ -1,6 +1,7 @@
 /**
- * Which requests a policy counts: method, host and path, compiled at load. Broad on purpose: letter case, a trailing
- * slash and path parameters (`/login;a=b`) do not lead around a limit, as many origins ignore them too.
+ * Which requests a policy counts: method, host and path, compiled at load. Broad on purpose: letter case, a
+ * trailing slash and path parameters (`/login;a=b`) do not lead around a limit, as many origins ignore them
+ * too.
  */
 import RE2 from 're2';
 
@@ -14,7 +15,10 @@ export type MatchInput = Readonly<{
 }>;
 
 export function compileMatch(match: MatchInput): Matcher {
-  const methods = match.method === undefined ? undefined : new Set([match.method].flat().map((method) => method.toUpperCase()));
+  const methods =
+    match.method === undefined
+      ? undefined
+      : new Set([match.method].flat().map((method) => method.toUpperCase()));
   const hosts = match.host === undefined ? undefined : [match.host].flat().map(compileHost);
   const paths = match.path === undefined ? undefined : [match.path].flat().map(compilePath);
   return ({ method, host, path }) =>

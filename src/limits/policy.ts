@@ -1,7 +1,7 @@
 /**
- * A policy compiled for the hot path, and what it asks the store about one request: its limit for the identity that
- * counts, a wider one for the IPv6 /56, and a wider one for the address behind a key, session or user that the client
- * may have made up (else a new cookie with each request would be a free pass).
+ * A policy compiled for the hot path, and what it asks the store about one request: its limit for the
+ * identity that counts, a wider one for the IPv6 /56, and a wider one for the address behind a key, session
+ * or user that the client may have made up (else a new cookie with each request would be a free pass).
  */
 import type { FieldReader, Identities, IdentityName } from '../core/identity.js';
 import type { RequestFacts } from '../core/request.js';
@@ -37,8 +37,9 @@ export type Policy = Readonly<{
 
 export function compilePolicy(config: PolicyConfig, limits: LimitsConfig, identities: Identities): Policy {
   const joined = typeof config.by === 'object' && 'all' in config.by;
-  const names: readonly IdentityName[] = typeof config.by === 'string' ? [config.by] : 'all' in config.by ? config.by.all : config.by;
-  // The wider counters never use the sliding log: eight or fifty times its limit in stamps would not stay small.
+  const names: readonly IdentityName[] =
+    typeof config.by === 'string' ? [config.by] : 'all' in config.by ? config.by.all : config.by;
+  // The wider counters never use the sliding log: fifty times its limit in stamps is not small.
   const slot = (of: readonly IdentityName[], factor: number, role = ''): Slot => {
     const by = of.join('+');
     const algorithm = factor > 1 && config.algorithm === 'sliding-log' ? 'sliding-counter' : config.algorithm;
@@ -46,10 +47,20 @@ export function compilePolicy(config: PolicyConfig, limits: LimitsConfig, identi
     return { by, names: of, factor, algorithm, parts };
   };
   const slots = joined ? [slot(names, 1)] : names.map((name) => slot([name], 1));
-  const address = !joined && names.length > 1 && names.includes('ip') ? slot(['ip'], limits.addressFactor, '/address') : undefined;
+  const address =
+    !joined && names.length > 1 && names.includes('ip')
+      ? slot(['ip'], limits.addressFactor, '/address')
+      : undefined;
   const wide = new Map<string, Slot>();
   for (const { by, names: of } of slots) {
-    if (of.includes('ip')) wide.set(by, slot(of.map((name) => (name === 'ip' ? 'wideIp' : name)), limits.ipv6WideFactor));
+    if (of.includes('ip'))
+      wide.set(
+        by,
+        slot(
+          of.map((name) => (name === 'ip' ? 'wideIp' : name)),
+          limits.ipv6WideFactor,
+        ),
+      );
   }
   return {
     config,
@@ -90,7 +101,8 @@ export function ask(policy: Policy, reading: Reading, into: Asked[]): void {
   const v6 = client.wideKey !== client.key;
   const wide = v6 ? policy.wide.get(slot.by) : undefined;
   if (wide !== undefined) push(policy, wide, identityOf(wide, reading), into);
-  if (policy.address !== undefined && slot.by !== 'ip') push(policy, policy.address, encodeIdentity(client.key), into);
+  if (policy.address !== undefined && slot.by !== 'ip')
+    push(policy, policy.address, encodeIdentity(client.key), into);
   if (policy.config.burstAlarm !== undefined) into.push(alarm(policy, slot, identity));
 }
 
@@ -128,6 +140,13 @@ function push(policy: Policy, slot: Slot, identity: string, into: Asked[]): void
 function alarm(policy: Policy, slot: Slot, identity: string): Asked {
   const { limit, windowMs } = policy.config.burstAlarm ?? policy.config.limit;
   const key = `${slot.parts.prefix}${identity}${slot.parts.suffix}/alarm/${windowMs}`;
-  const check: Check = { key, algorithm: 'fixed-window', limit, windowMs, burst: limit, cost: policy.config.cost };
+  const check: Check = {
+    key,
+    algorithm: 'fixed-window',
+    limit,
+    windowMs,
+    burst: limit,
+    cost: policy.config.cost,
+  };
   return { policy, by: slot.by, check, alarm: true };
 }

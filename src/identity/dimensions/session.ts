@@ -1,4 +1,7 @@
-/** The session cookie (RFC 6265 section 4.2). Of several cookies with the name, the first counts, as most servers read it. */
+/**
+ * The session cookie (RFC 6265 section 4.2). Of several cookies with the name, the first counts, as most
+ * servers read it.
+ */
 import type { Dimension } from '../dimension.js';
 import type { KeyedHash } from '../hash.js';
 

@@ -1,7 +1,7 @@
 /**
- * The user a request speaks of: a header, else a JWT claim (RFC 7519), else a body field. The JWT's signature is NOT
- * verified: the claim only names whose allowance is used, it proves nothing, so pair it with an address limit.
- * Case and outer white space do not make another user.
+ * The user a request speaks of: a header, else a JWT claim (RFC 7519), else a body field. The JWT's signature
+ * is NOT verified: the claim only names whose allowance is used, it proves nothing, so pair it with an
+ * address limit. Case and outer white space do not make another user.
  */
 import type { FieldReader } from '../../core/identity.js';
 import type { RequestFacts } from '../../core/request.js';

@@ -13,7 +13,9 @@ type Case = {
 };
 
 // JSON, so that the Lua twins read the same table.
-const cases = JSON.parse(readFileSync(new URL('../testdata/timed-calls.json', import.meta.url), 'utf8')) as Case[];
+const cases = JSON.parse(
+  readFileSync(new URL('../testdata/timed-calls.json', import.meta.url), 'utf8'),
+) as Case[];
 
 for (const algorithm of algorithms) {
   for (const { title, algorithms: only, check, calls } of cases) {
@@ -25,7 +27,10 @@ for (const algorithm of algorithms) {
         const { result, next } = algorithm.step(state, full, atMs);
         t.equal(result.allowed, wanted, `at ${atMs} ms with cost ${cost}`);
         if (result.allowed) state = next;
-        t.ok(result.allowed ? result.retryAfterMs === 0 : result.retryAfterMs > 0, 'a wait exactly where refused');
+        t.ok(
+          result.allowed ? result.retryAfterMs === 0 : result.retryAfterMs > 0,
+          'a wait exactly where refused',
+        );
       }
     });
   }
@@ -35,7 +40,10 @@ type Hit = { atMs: number; cost: number };
 
 /** The most that was allowed in any half-open span of `spanMs` that ends with a hit. */
 function mostWithin(hits: readonly Hit[], spanMs: number): number {
-  return Math.max(0, ...hits.map(({ atMs: end }) => sum(hits.filter(({ atMs }) => atMs > end - spanMs && atMs <= end))));
+  return Math.max(
+    0,
+    ...hits.map(({ atMs: end }) => sum(hits.filter(({ atMs }) => atMs > end - spanMs && atMs <= end))),
+  );
 }
 
 const sum = (hits: readonly Hit[]): number => hits.reduce((total, { cost }) => total + cost, 0);
@@ -49,10 +57,20 @@ const bounds: Record<AlgorithmName, (check: Check) => number> = {
   'token-bucket': ({ limit, burst }) => burst + limit,
 };
 
-const schedule = fc.array(fc.record({ gapMs: fc.oneof(fc.constant(0), fc.nat(40), fc.nat(900)), cost: fc.integer({ min: 1, max: 3 }) }), {
-  maxLength: 150,
+const schedule = fc.array(
+  fc.record({
+    gapMs: fc.oneof(fc.constant(0), fc.nat(40), fc.nat(900)),
+    cost: fc.integer({ min: 1, max: 3 }),
+  }),
+  {
+    maxLength: 150,
+  },
+);
+const shape = fc.record({
+  limit: fc.integer({ min: 1, max: 12 }),
+  windowMs: fc.integer({ min: 1, max: 700 }),
+  burst: fc.integer({ min: 1, max: 15 }),
 });
-const shape = fc.record({ limit: fc.integer({ min: 1, max: 12 }), windowMs: fc.integer({ min: 1, max: 700 }), burst: fc.integer({ min: 1, max: 15 }) });
 
 for (const { name, step } of algorithms) {
   const play = (calls: readonly Hit[], check: Check): Hit[] => {
@@ -82,41 +100,57 @@ for (const { name, step } of algorithms) {
     fc.assert(
       fc.property(fc.array(fc.nat(2000), { maxLength: 60 }), shape, (backMs, given) => {
         const check: Check = { key: 'k', algorithm: name, cost: 1, ...given };
-        const still = play(backMs.map(() => ({ atMs: 5000, cost: 1 })), check);
-        const back = play([{ atMs: 5000, cost: 1 }, ...backMs.slice(1).map((ms) => ({ atMs: 5000 - ms, cost: 1 }))], check);
+        const still = play(
+          backMs.map(() => ({ atMs: 5000, cost: 1 })),
+          check,
+        );
+        const back = play(
+          [{ atMs: 5000, cost: 1 }, ...backMs.slice(1).map((ms) => ({ atMs: 5000 - ms, cost: 1 }))],
+          check,
+        );
         return back.length <= Math.max(1, still.length);
       }),
     );
   });
 
-  t.test(`${name}: waiting as long as told is enough, and state expires no earlier than it is worthless`, async () => {
-    fc.assert(
-      fc.property(schedule, shape, (gaps, given) => {
-        const check: Check = { key: 'k', algorithm: name, cost: 1, ...given };
-        let state: State | undefined;
-        let atMs = 1_000_000;
-        for (const { gapMs } of gaps) {
-          const { result, next } = step(state, check, (atMs += gapMs));
-          if (result.allowed) state = next;
-          else if (!step(state, check, atMs + result.retryAfterMs).result.allowed) return false;
-          const expiryMs = state?.[0] ?? 0;
-          if (state !== undefined) {
-            const worn = step(state, check, expiryMs).result;
-            const fresh = step(undefined, check, expiryMs).result;
-            if (worn.remaining !== fresh.remaining || worn.allowed !== fresh.allowed) return false;
+  t.test(
+    `${name}: waiting as long as told is enough, and state expires no earlier than it is worthless`,
+    async () => {
+      fc.assert(
+        fc.property(schedule, shape, (gaps, given) => {
+          const check: Check = { key: 'k', algorithm: name, cost: 1, ...given };
+          let state: State | undefined;
+          let atMs = 1_000_000;
+          for (const { gapMs } of gaps) {
+            const { result, next } = step(state, check, (atMs += gapMs));
+            if (result.allowed) state = next;
+            else if (!step(state, check, atMs + result.retryAfterMs).result.allowed) return false;
+            const expiryMs = state?.[0] ?? 0;
+            if (state !== undefined) {
+              const worn = step(state, check, expiryMs).result;
+              const fresh = step(undefined, check, expiryMs).result;
+              if (worn.remaining !== fresh.remaining || worn.allowed !== fresh.allowed) return false;
+            }
           }
-        }
-        return true;
-      }),
-    );
-  });
+          return true;
+        }),
+      );
+    },
+  );
 }
 
 type Compared = { different: number; total: number; byCounter: number; byLog: number };
 
 /** The same arrivals (exponential gaps) to the counter and the log, 100 a minute, over ten minutes. */
 function compare(clients: number, meanGapMs: (random: number) => number): Compared {
-  const check: Check = { key: 'k', algorithm: 'sliding-counter', limit: 100, windowMs: 60_000, burst: 100, cost: 1 };
+  const check: Check = {
+    key: 'k',
+    algorithm: 'sliding-counter',
+    limit: 100,
+    windowMs: 60_000,
+    burst: 100,
+    cost: 1,
+  };
   const seen: Compared = { different: 0, total: 0, byCounter: 0, byLog: 0 };
   let seed = 7;
   const random = (): number => (seed = (seed * 48_271) % 2_147_483_647) / 2_147_483_647;
@@ -137,10 +171,13 @@ function compare(clients: number, meanGapMs: (random: number) => number): Compar
   return seen;
 }
 
-t.test('the sliding counter differs from the log in at most 0.4 % of decisions on clients within the limit', async (t) => {
-  const { different, total } = compare(200, (random) => 700 + 20_000 * random ** 2);
-  t.ok(different / total <= 0.004, `${different} of ${total}`);
-});
+t.test(
+  'the sliding counter differs from the log in at most 0.4 % of decisions on clients within the limit',
+  async (t) => {
+    const { different, total } = compare(200, (random) => 700 + 20_000 * random ** 2);
+    t.ok(different / total <= 0.004, `${different} of ${total}`);
+  },
+);
 
 t.test('the sliding counter gives a flood no more than the log does over time', async (t) => {
   const { byCounter, byLog } = compare(20, (random) => 100 + 300 * random);

@@ -7,7 +7,13 @@ import { slidingCounter } from './sliding-counter.js';
 import { slidingLog } from './sliding-log.js';
 import { tokenBucket } from './token-bucket.js';
 
-export const algorithms: readonly Algorithm[] = [fixedWindow, slidingLog, slidingCounter, leakyBucket, tokenBucket];
+export const algorithms: readonly Algorithm[] = [
+  fixedWindow,
+  slidingLog,
+  slidingCounter,
+  leakyBucket,
+  tokenBucket,
+];
 
 const byName = new Map<AlgorithmName, Algorithm>(algorithms.map((algorithm) => [algorithm.name, algorithm]));
 

@@ -1,6 +1,7 @@
 /**
- * A bucket that leaks `limit` per windowMs and holds `burst`: what would spill is refused (the leaky bucket as a meter,
- * ITU-T I.371). Bound: burst + t × limit / windowMs in any span t. It does not delay; a queue in front would.
+ * A bucket that leaks `limit` per windowMs and holds `burst`: what would spill is refused (the leaky bucket
+ * as a meter, ITU-T I.371). Bound: burst + t × limit / windowMs in any span t. It does not delay; a queue in
+ * front would.
  */
 import { type Algorithm, allowed, refused } from '../algorithm.js';
 

@@ -1,8 +1,8 @@
 /**
  * Two counts: this window's, and the one before weighed by how much of it still lies in the last windowMs.
- * Assumes even spread in the window before: under 0.4 % of decisions differ from the log for clients within the limit;
- * for floods it differs in which hits pass, not in how many. Bound: `limit` in each window; 2 × limit in any span of
- * windowMs, neared only by a burst at a window's very end and a trickle after it.
+ * Assumes even spread in the window before: under 0.4 % of decisions differ from the log for clients within
+ * the limit; for floods it differs in which hits pass, not in how many. Bound: `limit` in each window; 2 ×
+ * limit in any span of windowMs, neared only by a burst at a window's very end and a trickle after it.
  */
 import { type Algorithm, allowed, refused } from '../algorithm.js';
 

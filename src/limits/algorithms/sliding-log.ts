@@ -1,6 +1,6 @@
 /**
- * One stamp per unit allowed. Exact: never more than `limit` in any span of windowMs. Memory is 8 bytes a stamp and
- * never more than `limit` of them, so it is for few, sensitive identities (login).
+ * One stamp per unit allowed. Exact: never more than `limit` in any span of windowMs. Memory is 8 bytes a
+ * stamp and never more than `limit` of them, so it is for few, sensitive identities (login).
  */
 import { type Algorithm, allowed, refused } from '../algorithm.js';
 

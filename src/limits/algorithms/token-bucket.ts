@@ -14,7 +14,12 @@ export const tokenBucket: Algorithm = {
     const tokens = Math.min(full, (state?.[1] ?? full) + (nowMs - (state?.[2] ?? nowMs)) * limit);
     if (price > tokens) {
       const waitMs = cost > burst ? windowMs : (price - tokens) / limit;
-      return refused(state ?? [nowMs, full, nowMs], Math.floor(tokens / windowMs), Math.ceil((full - tokens) / limit), waitMs);
+      return refused(
+        state ?? [nowMs, full, nowMs],
+        Math.floor(tokens / windowMs),
+        Math.ceil((full - tokens) / limit),
+        waitMs,
+      );
     }
     const left = tokens - price;
     const resetMs = Math.ceil((full - left) / limit);

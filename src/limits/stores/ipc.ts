@@ -1,7 +1,8 @@
 /**
- * Counters in the supervisor, asked by the workers: N workers share one limit. All checks of one turn of the event
- * loop travel in one message, as one flat array; answers are matched by sequence number. The worker never waits
- * past the deadline and never takes silence for consent: it rejects, and `limits.onFailure` decides.
+ * Counters in the supervisor, asked by the workers: N workers share one limit. All checks of one turn of the
+ * event loop travel in one message, as one flat array; answers are matched by sequence number. The worker
+ * never waits past the deadline and never takes silence for consent: it rejects, and `limits.onFailure`
+ * decides.
  */
 import type { Channel } from '../../core/channel.js';
 import { Fault } from '../../core/errors.js';
@@ -12,7 +13,9 @@ const TOPIC = 'limits';
 /** Above an ordinary pause of the supervisor's loop, below the deadline of the stage. */
 const DEADLINE_MS = 100;
 const IN_FLIGHT_MAX = 10_000;
-/** After so long without any answer the store is left alone for a moment, so that requests do not each wait. */
+/**
+ * After so long without any answer the store is left alone for a moment, so that requests do not each wait.
+ */
 const SILENT_MS = 500;
 const PAUSE_MS = 250;
 
@@ -24,7 +27,12 @@ type Waiting = Readonly<{
 
 type Batch = Readonly<{ requests: readonly Waiting[]; timer: NodeJS.Timeout }>;
 
-export type IpcStoreStats = Readonly<{ inFlight: number; timeouts: number; rejected: number; batches: number }>;
+export type IpcStoreStats = Readonly<{
+  inFlight: number;
+  timeouts: number;
+  rejected: number;
+  batches: number;
+}>;
 
 export type IpcStore = CounterStore & Readonly<{ stats(): IpcStoreStats }>;
 
@@ -140,7 +148,7 @@ function createBook(deadlineMs: number, silence: Silence) {
     },
     open(requests: readonly Waiting[]): number {
       const number = sequence++;
-      // A stalled loop runs timers before it reads answers that already arrived: look once more after reading.
+      // A stalled loop runs timers before it reads answers that are there: look again after reading.
       const timer = setTimeout(() => setImmediate(expire, number), deadlineMs);
       timer.unref();
       batches.set(number, { requests, timer });
@@ -151,7 +159,10 @@ function createBook(deadlineMs: number, silence: Silence) {
     settle(number: number, flat: readonly unknown[]): void {
       const batch = take(number);
       if (batch === undefined) return;
-      const answers = unpackAnswers(flat, batch.requests.map((request) => request.checks.length));
+      const answers = unpackAnswers(
+        flat,
+        batch.requests.map((request) => request.checks.length),
+      );
       batch.requests.forEach((request, at) => {
         const results = answers[at];
         if (results !== undefined) request.resolve(results);
@@ -161,7 +172,10 @@ function createBook(deadlineMs: number, silence: Silence) {
   };
 }
 
-/** Supervisor side: answers every batch that arrives on `channel` from `store`. What cannot be read gets no answer. */
+/**
+ * Supervisor side: answers every batch that arrives on `channel` from `store`. What cannot be read gets no
+ * answer.
+ */
 export function serveStore(channel: Channel, store: CounterStore): void {
   channel.on(TOPIC, (body) => {
     const [number, ...rest] = Array.isArray(body) ? (body as unknown[]) : [];
@@ -185,4 +199,3 @@ function answer(store: CounterStore, checks: readonly Check[]): Answer | Promise
     return undefined;
   }
 }
-

@@ -1,7 +1,7 @@
 /**
- * Counters in this process: one small array of numbers per key. Expiry is judged on read; a hand walks the map a few
- * entries a call, so nothing hangs on timers. When full, the entry nearest to its expiry goes, but never one
- * that is being refused right now: filling the store must not set an abuser free.
+ * Counters in this process: one small array of numbers per key. Expiry is judged on read; a hand walks the
+ * map a few entries a call, so nothing hangs on timers. When full, the entry nearest to its expiry goes, but
+ * never one that is being refused right now: filling the store must not set an abuser free.
  */
 import type { Clock } from '../../core/clock.js';
 import { Fault } from '../../core/errors.js';
@@ -67,50 +67,31 @@ type Table = ReturnType<typeof createTable>;
 
 function createTable(keysMax: number) {
   const states = new Map<string, State>();
-  const refusedUntil = new Map<string, number>();
-  const protectedMax = Math.floor(keysMax * PROTECTED_SHARE);
-  let hand = states.entries();
+  const refusals = createRefusals(Math.floor(keysMax * PROTECTED_SHARE));
+  const advance = createHand(states);
   let expired = 0;
   let evicted = 0;
 
-  function advance(): [string, State] | undefined {
-    let step = hand.next();
-    if (step.done) {
-      hand = states.entries();
-      step = hand.next();
-    }
-    return step.done ? undefined : step.value;
-  }
-
   function remove(key: string): void {
     states.delete(key);
-    refusedUntil.delete(key);
+    refusals.forget(key);
   }
 
-  function dropIfExpired([key, state]: [string, State], nowMs: number): boolean {
+  function dropIfExpired([key, state]: Entry, nowMs: number): boolean {
     if ((state[0] ?? 0) > nowMs) return false;
     remove(key);
     expired++;
     return true;
   }
 
-  function isProtected(key: string, nowMs: number): boolean {
-    const until = refusedUntil.get(key);
-    if (until === undefined) return false;
-    if (until > nowMs) return true;
-    refusedUntil.delete(key);
-    return false;
-  }
-
   /** Looks at a sample, so that its cost is the same however many keys are held. */
   function evict(nowMs: number): void {
-    let victim: [string, State] | undefined;
-    // The protected half could fill a whole sample: go on until something may leave.
+    let victim: Entry | undefined;
+    // Entries under refusal could fill a whole sample: go on until something may leave.
     for (let seen = 0; seen < EVICTION_SAMPLE || (victim === undefined && seen <= keysMax); seen++) {
       const entry = advance();
-      if (entry === undefined) return;
-      if (dropIfExpired(entry, nowMs)) return;
-      if (isProtected(entry[0], nowMs)) continue;
+      if (entry === undefined || dropIfExpired(entry, nowMs)) return;
+      if (refusals.holds(entry[0], nowMs)) continue;
       if (victim === undefined || (entry[1][0] ?? 0) < (victim[1][0] ?? 0)) victim = entry;
     }
     if (victim === undefined) return;
@@ -128,12 +109,7 @@ function createTable(keysMax: number) {
       states.set(key, state);
     },
     protect(key: string, untilMs: number): void {
-      if (!states.has(key)) return;
-      if (refusedUntil.size >= protectedMax && !refusedUntil.has(key)) {
-        const oldest = refusedUntil.keys().next();
-        if (!oldest.done) refusedUntil.delete(oldest.value);
-      }
-      if (protectedMax > 0) refusedUntil.set(key, untilMs);
+      if (states.has(key)) refusals.note(key, untilMs);
     },
     sweep(nowMs: number): void {
       for (let step = 0; step < SWEEP_PER_CALL; step++) {
@@ -144,8 +120,46 @@ function createTable(keysMax: number) {
     },
     clear(): void {
       states.clear();
-      refusedUntil.clear();
+      refusals.clear();
     },
     stats: (): MemoryStoreStats => ({ keys: states.size, expired, evicted }),
+  };
+}
+
+type Entry = [key: string, state: State];
+
+/** Walks the map round and round, one entry a call; undefined while it is empty. */
+function createHand(states: ReadonlyMap<string, State>): () => Entry | undefined {
+  let hand = states.entries();
+  return () => {
+    let step = hand.next();
+    if (step.done) {
+      hand = states.entries();
+      step = hand.next();
+    }
+    return step.done ? undefined : step.value;
+  };
+}
+
+/** Which keys are being refused, and until when; the one noted first leaves when there are too many. */
+function createRefusals(max: number) {
+  const until = new Map<string, number>();
+  return {
+    note(key: string, untilMs: number): void {
+      if (until.size >= max && !until.has(key)) {
+        const first = until.keys().next();
+        if (!first.done) until.delete(first.value);
+      }
+      if (max > 0) until.set(key, untilMs);
+    },
+    holds(key: string, nowMs: number): boolean {
+      const untilMs = until.get(key);
+      if (untilMs === undefined) return false;
+      if (untilMs > nowMs) return true;
+      until.delete(key);
+      return false;
+    },
+    forget: (key: string): void => void until.delete(key),
+    clear: (): void => until.clear(),
   };
 }

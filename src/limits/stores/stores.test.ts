@@ -18,7 +18,13 @@ const check = (key: string, given: Partial<Check> = {}): Check => ({
   ...given,
 });
 
-const handClock = (nowMs = 1_000_000) => ({ at: nowMs, nowMs: () => nowMs, move(ms: number) { nowMs += ms; } });
+const handClock = (nowMs = 1_000_000) => ({
+  at: nowMs,
+  nowMs: () => nowMs,
+  move(ms: number) {
+    nowMs += ms;
+  },
+});
 
 type Made = { store: CounterStore; clock: ReturnType<typeof handClock> };
 
@@ -97,7 +103,8 @@ t.test('memory: 200 000 counters take less than 60 MB', async (t) => {
   const store = memoryStore({ clock: handClock() });
   globalThis.gc?.();
   const before = process.memoryUsage().heapUsed;
-  for (let key = 0; key < 200_000; key++) store.checkAll([check(`rl:ip:{10.0.${key >> 8}.${key & 255}}:api`, { algorithm: 'sliding-counter' })]);
+  for (let key = 0; key < 200_000; key++)
+    store.checkAll([check(`rl:ip:{10.0.${key >> 8}.${key & 255}}:api`, { algorithm: 'sliding-counter' })]);
   globalThis.gc?.();
   const bytes = process.memoryUsage().heapUsed - before;
   t.ok(globalThis.gc === undefined || bytes < 60e6, `${Math.round(bytes / 200_000)} bytes a key`);
@@ -108,10 +115,15 @@ t.test('memory: 200 000 counters take less than 60 MB', async (t) => {
 t.test('ipc: all checks of one turn travel in one message', async (t) => {
   const [worker, supervisor] = channelPair();
   let messages = 0;
-  const counting: Channel = { ...worker, send: (topic, body) => (messages++, worker.send(topic, JSON.parse(JSON.stringify(body)) as unknown)) };
+  const counting: Channel = {
+    ...worker,
+    send: (topic, body) => (messages++, worker.send(topic, JSON.parse(JSON.stringify(body)) as unknown)),
+  };
   serveStore(supervisor, memoryStore({ clock: handClock() }));
   const store = ipcStore(counting);
-  await Promise.all(Array.from({ length: 50 }, (_, at) => store.checkAll([check(`k${at}`), check('all', { limit: 100 })])));
+  await Promise.all(
+    Array.from({ length: 50 }, (_, at) => store.checkAll([check(`k${at}`), check('all', { limit: 100 })])),
+  );
   t.equal(messages, 1);
   t.equal(store.stats().inFlight, 0);
 });
@@ -120,7 +132,8 @@ t.test('ipc: silence is a fault after the deadline, then the store is left alone
   const [worker, supervisor] = channelPair();
   supervisor.on('limits', () => undefined);
   const store = ipcStore(worker, { deadlineMs: 5, silentMs: 12 });
-  for (let call = 0; call < 4; call++) await t.rejects(Promise.resolve(store.checkAll([check('a')])), { code: 'STORE_TIMEOUT' });
+  for (let call = 0; call < 4; call++)
+    await t.rejects(Promise.resolve(store.checkAll([check('a')])), { code: 'STORE_TIMEOUT' });
   const { batches, timeouts } = store.stats();
   await t.rejects(Promise.resolve(store.checkAll([check('a')])), { code: 'STORE_TIMEOUT' });
   t.same(store.stats(), { inFlight: 0, timeouts, rejected: 5, batches }, 'nothing more was sent');
@@ -134,7 +147,9 @@ t.test('ipc: a line that is gone, too many in flight, and a failing store are fa
   const [worker, supervisor] = channelPair();
   supervisor.on('limits', () => undefined);
   const full = ipcStore(worker, { inFlightMax: 2, deadlineMs: 20 });
-  const waiting = [full.checkAll([check('a')]), full.checkAll([check('a')])].map((call) => Promise.resolve(call).catch(() => 'late'));
+  const waiting = [full.checkAll([check('a')]), full.checkAll([check('a')])].map((call) =>
+    Promise.resolve(call).catch(() => 'late'),
+  );
   await t.rejects(Promise.resolve(full.checkAll([check('a')])), { code: 'STORE_OVERLOADED' });
   t.same(await Promise.all(waiting), ['late', 'late']);
 
@@ -148,7 +163,8 @@ t.test('ipc: what is no batch is passed over', async (t) => {
   serveStore(supervisor, memoryStore({ clock: handClock() }));
   let answers = 0;
   worker.on('limits', () => answers++);
-  for (const body of [null, 'x', [], [1, 5], [1, 1, 'k', 9, 1, 1, 1, 1], ['1', 0], [2, 1, 3, 0, 1, 1, 1, 1]]) worker.send('limits', body);
+  for (const body of [null, 'x', [], [1, 5], [1, 1, 'k', 9, 1, 1, 1, 1], ['1', 0], [2, 1, 3, 0, 1, 1, 1, 1]])
+    worker.send('limits', body);
   await new Promise((resolve) => setImmediate(resolve));
   t.equal(answers, 0);
 });

@@ -1,6 +1,7 @@
 /**
  * Checks and answers as flat arrays of strings and numbers, small and quick to turn into JSON and back.
- * Checks: per request its number of checks, then six entries each. Answers: four numbers each, or one null per failed request.
+ * Checks: per request its number of checks, then six entries each. Answers: four numbers each, or one null
+ * per failed request.
  */
 import { algorithms } from '../algorithms/index.js';
 import type { AlgorithmName, Check, CheckResult } from '../limiter-contract.js';
@@ -24,9 +25,10 @@ export function packChecks(groups: readonly (readonly Check[])[]): (string | num
 /** Undefined where the array is not what `packChecks` makes. */
 export function unpackChecks(flat: readonly unknown[]): Check[][] | undefined {
   const groups: Check[][] = [];
-  for (let at = 0; at < flat.length; ) {
+  for (let at = 0; at < flat.length;) {
     const count = flat[at++];
-    if (typeof count !== 'number' || !(count >= 0) || at + count * CHECK_FIELDS > flat.length) return undefined;
+    if (typeof count !== 'number' || !(count >= 0) || at + count * CHECK_FIELDS > flat.length)
+      return undefined;
     const checks: Check[] = [];
     for (let index = 0; index < count; index++, at += CHECK_FIELDS) {
       const check = unpackCheck(flat, at);
@@ -52,13 +54,21 @@ export function packAnswers(groups: readonly (readonly CheckResult[] | undefined
   const flat: (number | null)[] = [];
   for (const results of groups) {
     if (results === undefined) flat.push(null);
-    else for (const { allowed, remaining, resetMs, retryAfterMs } of results) flat.push(allowed ? 1 : 0, remaining, resetMs, retryAfterMs);
+    else
+      for (const { allowed, remaining, resetMs, retryAfterMs } of results)
+        flat.push(allowed ? 1 : 0, remaining, resetMs, retryAfterMs);
   }
   return flat;
 }
 
-/** `sizes`: how many checks each request had. Undefined for a request that failed or whose answer is cut short. */
-export function unpackAnswers(flat: readonly unknown[], sizes: readonly number[]): (CheckResult[] | undefined)[] {
+/**
+ * `sizes`: how many checks each request had. Undefined for a request that failed or whose answer is cut
+ * short.
+ */
+export function unpackAnswers(
+  flat: readonly unknown[],
+  sizes: readonly number[],
+): (CheckResult[] | undefined)[] {
   let at = 0;
   return sizes.map((size) => {
     if (flat[at] === null) {
@@ -67,7 +77,12 @@ export function unpackAnswers(flat: readonly unknown[], sizes: readonly number[]
     }
     const results: CheckResult[] = [];
     for (let index = 0; index < size; index++, at += ANSWER_FIELDS) {
-      const [allowed, remaining, resetMs, retryAfterMs] = [flat[at], flat[at + 1], flat[at + 2], flat[at + 3]];
+      const [allowed, remaining, resetMs, retryAfterMs] = [
+        flat[at],
+        flat[at + 1],
+        flat[at + 2],
+        flat[at + 3],
+      ];
       if (typeof allowed !== 'number' || typeof remaining !== 'number') return undefined;
       if (typeof resetMs !== 'number' || typeof retryAfterMs !== 'number') return undefined;
       results.push({ allowed: allowed === 1, remaining, resetMs, retryAfterMs });
