@@ -6,7 +6,7 @@ import path from 'node:path';
 import { systemClock } from '../src/core/clock.js';
 import type { RequestFacts } from '../src/core/request.js';
 import { parseConfig } from '../src/config/load.js';
-import { createMemoryStore } from '../src/limits/stores/memory.js';
+import { memoryStore } from '../src/limits/stores/memory.js';
 import { buildFacts } from '../src/proxy/facts.js';
 import { buildEngines } from '../src/roles/engines.js';
 
@@ -32,8 +32,8 @@ limits:
     - { name: ingress, match: { path: "/**" }, by: [ip], limit: 100000000/10s }
 reputation: { asn: { database: deploy/demo/asn-sample.mmdb } }
 `;
-  const config = await parseConfig(text, path.join(root, 'bench.yaml'));
-  const store = createMemoryStore();
+  const config = parseConfig(text, path.join(root, 'bench.yaml'));
+  const store = memoryStore({ clock: systemClock });
   const engines = await buildEngines(config, {
     store,
     channel: undefined,

@@ -12,6 +12,7 @@ export const FAULTS = {
   RULES_INVALID: { message: '{count} problem(s) in the rules:\n{problems}', remedy: 'correct the rule files named above; the previous rules stay in force' },
   FEED_UNREADABLE: { message: 'cannot load {feed} from {from}: {why}', remedy: 'check the path or URL; the last good copy stays in force' },
   FEED_IMPLAUSIBLE: { message: 'refused a new version of {feed} from {from}: {why}', remedy: 'look at the source; if the change is right, restart the gate to accept it' },
+  START_FAILED: { message: 'the gate cannot start: {why}', remedy: 'correct what is named above and start again' },
   LISTEN_FAILED: { message: 'cannot listen on {address}: {why}', remedy: 'choose another address under `listen`, or stop what holds this one' },
   STORE_TIMEOUT: { message: 'the counter store did not answer within {ms} ms', remedy: 'limits follow `limits.onFailure` until it answers; look at the supervisor or Redis' },
   STORE_CLOSED: { message: 'the counter store is closed', remedy: 'nothing to do while the gate stops; otherwise restart it' },

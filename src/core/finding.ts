@@ -17,7 +17,10 @@ export type FindingKind =
 export type Severity = 1 | 2 | 3 | 4;
 
 export type Evidence = Readonly<{
-  /** Where, in one canonical spelling: `query:q`, `path`, `header:referer`, `cookie:sid`, `json:user.name`, `form:a`, `body`. */
+  /**
+   * Where, in one canonical spelling: `query:q`, `path`, `header:referer`, `cookie:sid`, `json:user.name`,
+   * `form:a`, `body`.
+   */
   target: string;
   /** The normalised text that matched, at most 200 characters around the match. */
   text: string;
@@ -49,7 +52,7 @@ export type Finding = Readonly<{
   class?: string;
   evidence?: Evidence;
   /** For `malformed` only. */
-  status?: 400 | 413 | 415 | 421 | 501;
+  status?: 400 | 408 | 413 | 415 | 421 | 501 | 503;
   /** True where the rule or policy is in observe mode: written down, decides nothing, adds no points. */
   observed?: boolean;
   limit?: LimitState;

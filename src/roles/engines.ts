@@ -15,7 +15,7 @@ import type { Snapshot } from '../proxy/exchange.js';
 import { createSiteLookup } from '../proxy/host.js';
 import { createUpstreams, systemResolver, type Resolver } from '../proxy/upstream.js';
 import type { Reputation } from '../reputation/contract.js';
-import { createReputation } from '../reputation/index.js';
+import { createReputation } from '../reputation/reputation.js';
 import { createRuleEngine } from '../rules/index.js';
 
 export type Log = (level: 'info' | 'warn' | 'error', message: string, fields?: Readonly<Record<string, unknown>>) => void;
@@ -99,7 +99,7 @@ function raiseFor(run: Run, reputation: Reputation, points: number): void {
 }
 
 function logIdentities(identities: Identities, facts: Run['facts']): ReturnType<Snapshot['identities']> {
-  const session = identities.read('session', facts);
-  const apiKey = identities.read('apiKey', facts);
+  const session = identities.read('session', facts, undefined);
+  const apiKey = identities.read('apiKey', facts, undefined);
   return { ...(session === undefined ? {} : { session }), ...(apiKey === undefined ? {} : { apiKey }) };
 }

@@ -1,0 +1,24 @@
+/** What supervisor and workers tell each other, by topic. Counters and observed scores have topics of their own. */
+import type { DecisionEvent } from '../core/event.js';
+
+export const TOPICS = {
+  /** supervisor → worker: the first or a new config. */
+  snapshot: 'cluster.snapshot',
+  /** worker → supervisor: listens, and where. */
+  ready: 'cluster.ready',
+  /** worker → supervisor: the new config is in force, or why not. */
+  swapped: 'cluster.swapped',
+  /** supervisor → worker: finish what is under way, then end. */
+  drain: 'cluster.drain',
+  askMetrics: 'cluster.metrics.ask',
+  metrics: 'cluster.metrics',
+  /** worker → supervisor: a decision that did not simply pass. */
+  notable: 'cluster.notable',
+  /** worker → supervisor: it cannot run at all. */
+  failed: 'cluster.failed',
+} as const;
+
+export type Ready = { listen: string[]; rules: number };
+export type Swapped = { version: number; problem?: string };
+export type SnapshotMessage<Config> = { version: number; config: Config; hashKey: string };
+export type Notable = DecisionEvent;

@@ -1,0 +1,144 @@
+/** One worker: gets its config from the supervisor, builds the engines, opens the gate, follows reloads, drains. */
+import process from 'node:process';
+import { hostname } from 'node:os';
+import path from 'node:path';
+import { ipcChannel } from '../cluster/ipc-channel.js';
+import { TOPICS, type SnapshotMessage } from '../cluster/messages.js';
+import type { Config } from '../config/schema.js';
+import type { Channel } from '../core/channel.js';
+import { systemClock } from '../core/clock.js';
+import { describeFault, Fault } from '../core/errors.js';
+import { ipcStore } from '../limits/index.js';
+import { createGate, type Gate } from '../proxy/gate.js';
+import { createEventLog, type EventLog } from '../telemetry/log.js';
+import { createMetrics, type Metrics } from '../telemetry/metrics.js';
+import { createTelemetry } from '../telemetry/telemetry.js';
+import { buildEngines, type Engines } from './engines.js';
+
+const FAULT_NOTE_MS = 10_000;
+
+type Parts = {
+  gate: Gate;
+  engines: Engines;
+  config: Config;
+  readonly log: EventLog;
+  readonly metrics: Metrics;
+  readonly flush: () => void;
+};
+
+/** Runs until the supervisor ends it. `id` is the worker's number in events. */
+export function runWorker(id: number): void {
+  const channel = ipcChannel(process, () => process.connected);
+  const store = ipcStore(channel);
+  let parts: Parts | undefined;
+  let work: Promise<void> = Promise.resolve();
+
+  const apply = async (message: SnapshotMessage<Config>): Promise<void> => {
+    if (parts === undefined) {
+      parts = await open(message, { channel, store, id });
+      return;
+    }
+    await swap(parts, message, { channel, store });
+  };
+  channel.on(TOPICS.snapshot, (body) => {
+    const message = body as SnapshotMessage<Config>;
+    work = work.then(() => apply(message)).catch((error: unknown) => {
+      if (parts === undefined) return fail(channel, error);
+      channel.send(TOPICS.swapped, { version: message.version, problem: describeFault(error) });
+    });
+  });
+  channel.on(TOPICS.askMetrics, () => {
+    void parts?.metrics.snapshot().then((snapshot) => channel.send(TOPICS.metrics, snapshot));
+  });
+  channel.on(TOPICS.drain, () => void drain(parts));
+  // The supervisor is gone: nobody would replace or stop this worker, and its counters went with it.
+  process.on('disconnect', () => void drain(parts));
+  // Signals go to the whole group from a terminal; only the supervisor acts on them.
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => undefined);
+}
+
+type OpenDeps = Readonly<{ channel: Channel; store: ReturnType<typeof ipcStore>; id: number }>;
+
+async function open(message: SnapshotMessage<Config>, deps: OpenDeps): Promise<Parts> {
+  const { config } = message;
+  const { channel, store, id } = deps;
+  const file = config.log.file === undefined ? undefined : path.resolve(config.baseDir, config.log.file);
+  const log = createEventLog(config.log, { file, nowMs: systemClock.nowMs });
+  const metrics = createMetrics(config.metrics, { sites: config.sites.map((site) => site.name) });
+  const telemetry = createTelemetry(config.log, {
+    log,
+    metrics,
+    notable: (event) => void channel.send(TOPICS.notable, event),
+  });
+  const engines = await buildEngines(config, {
+    store,
+    channel,
+    clock: systemClock,
+    log: (level, text, fields) => log.note(level, text, fields),
+    hashKey: message.hashKey,
+    onFault: quietly(log),
+  });
+  const gate = createGate({
+    snapshot: engines.snapshot,
+    baseDir: config.baseDir,
+    who: { node: hostname(), worker: id },
+    nowMs: systemClock.nowMs,
+    emit: telemetry.emit,
+    onFault: (error) => log.note('error', describeFault(error)),
+  });
+  metrics.gauge('requests_in_flight', 'Requests under way.', () => gate.stats().inFlight);
+  metrics.gauge('connections', 'Open client connections.', () => gate.stats().connections);
+  metrics.gauge('held_body_bytes', 'Bytes of request bodies held back for judging.', () => gate.stats().heldBytes);
+  metrics.gauge('held_body_refused', 'Requests refused since too many bodies were held.', () => gate.stats().heldRefused);
+  metrics.gauge('log_lines_dropped', 'Log lines lost to a slow or broken sink.', () => log.dropped());
+  metrics.gauge('events_dropped', 'Decision events dropped before the log.', () => telemetry.dropped());
+  metrics.gauge('store_timeouts', 'Limit checks the supervisor did not answer in time.', () => store.stats().timeouts);
+  const listen = await gate.listen();
+  channel.send(TOPICS.ready, { listen, rules: engines.ruleCount });
+  return { gate, engines, config, log, metrics, flush: telemetry.flush };
+}
+
+async function swap(parts: Parts, message: SnapshotMessage<Config>, deps: Omit<OpenDeps, 'id'>): Promise<void> {
+  const { log } = parts;
+  const engines = await buildEngines(message.config, {
+    ...deps,
+    clock: systemClock,
+    log: (level, text, fields) => log.note(level, text, fields),
+    hashKey: message.hashKey,
+    onFault: quietly(log),
+  });
+  const before = parts.engines;
+  parts.engines = engines;
+  parts.config = message.config;
+  parts.gate.swap(engines.snapshot);
+  log.reopen();
+  deps.channel.send(TOPICS.swapped, { version: message.version });
+  // Requests under way keep the old engines; their pools close once idle.
+  before.close().catch((error: unknown) => log.note('warn', describeFault(error)));
+}
+
+async function drain(parts: Parts | undefined): Promise<void> {
+  if (parts === undefined) process.exit(0);
+  const cut = await parts.gate.drain(parts.config.timeouts.drain);
+  if (cut > 0) parts.log.note('warn', 'requests were cut at the end of the drain', { requests: cut });
+  parts.flush();
+  await parts.log.close();
+  process.exit(0);
+}
+
+/** A dependency that is down breaks every request: one line in ten seconds a code is enough. */
+function quietly(log: EventLog): (fault: Fault) => void {
+  const last = new Map<string, number>();
+  return (fault) => {
+    const now = systemClock.nowMs();
+    if (now - (last.get(fault.code) ?? 0) < FAULT_NOTE_MS) return;
+    last.set(fault.code, now);
+    log.note('warn', fault.message, { code: fault.code, remedy: fault.remedy });
+  };
+}
+
+function fail(channel: Channel, error: unknown): void {
+  const sent = channel.send(TOPICS.failed, { problem: describeFault(error) });
+  if (!sent) process.stderr.write(`${describeFault(error)}\n`);
+  setTimeout(() => process.exit(1), 50);
+}

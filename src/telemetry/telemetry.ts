@@ -1,0 +1,64 @@
+/** Stage 6: after the answer. Events wait in a bounded queue and are worked off in small batches between requests. */
+import type { DecisionEvent } from '../core/event.js';
+import type { LogConfig } from './config.js';
+import type { EventLog } from './log.js';
+import type { Metrics } from './metrics.js';
+import { redactEvent } from './redact.js';
+import { serializeEvent } from './serialize.js';
+
+export type Telemetry = {
+  /** Never throws, never waits. */
+  emit(event: DecisionEvent): void;
+  dropped(): number;
+  /** Works off what waits. */
+  flush(): void;
+};
+
+type Deps = Readonly<{
+  log: EventLog;
+  metrics: Metrics;
+  /** Gets every event that did not simply pass, redacted. */
+  notable: (event: DecisionEvent) => void;
+}>;
+
+const BATCH = 64;
+
+export function createTelemetry(config: LogConfig, deps: Deps): Telemetry {
+  let queue: DecisionEvent[] = [];
+  let scheduled = false;
+  let dropped = 0;
+
+  const work = (count: number): void => {
+    const batch = queue.splice(0, count);
+    for (const event of batch) {
+      deps.metrics.record(event);
+      const quiet = event.action === 'pass';
+      if (quiet && !config.passed) continue;
+      const safe = redactEvent(event, config.fieldMax);
+      deps.log.line(serializeEvent(safe));
+      if (!quiet) deps.notable(safe);
+    }
+  };
+  const tick = (): void => {
+    work(BATCH);
+    scheduled = queue.length > 0;
+    if (scheduled) setImmediate(tick);
+  };
+  return {
+    emit(event) {
+      if (queue.length >= config.queueEvents) {
+        dropped++;
+        return;
+      }
+      queue.push(event);
+      if (scheduled) return;
+      scheduled = true;
+      setImmediate(tick);
+    },
+    dropped: () => dropped,
+    flush() {
+      work(queue.length);
+      queue = [];
+    },
+  };
+}
