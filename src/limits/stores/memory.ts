@@ -11,8 +11,8 @@ import type { Check, CheckResult, CounterStore } from '../limiter-contract.js';
 
 const SWEEP_PER_CALL = 2;
 const EVICTION_SAMPLE = 16;
-/** Share of the store that entries under refusal may protect. */
-const PROTECTED_SHARE = 0.5;
+/** Share of the store that keys under refusal may take out of reach of eviction. */
+const HELD_SHARE = 0.5;
 
 export type MemoryStoreStats = Readonly<{ keys: number; expired: number; evicted: number }>;
 
@@ -50,7 +50,7 @@ function checkAgainst(table: Table, checks: readonly Check[], nowMs: number): Ch
     next.push(outcome.next);
     if (!outcome.result.allowed) {
       refusals++;
-      table.protect(check.key, nowMs + outcome.result.retryAfterMs);
+      table.hold(check.key, nowMs + outcome.result.retryAfterMs);
     }
   }
   if (refusals === 0) checks.forEach((check, at) => table.put(check.key, next[at] ?? [], nowMs));
@@ -67,51 +67,53 @@ type Table = ReturnType<typeof createTable>;
 
 function createTable(keysMax: number) {
   const states = new Map<string, State>();
-  const refusals = createRefusals(Math.floor(keysMax * PROTECTED_SHARE));
   const advance = createHand(states);
+  const held = createHeld(Math.floor(keysMax * HELD_SHARE));
   let expired = 0;
   let evicted = 0;
 
-  function remove(key: string): void {
-    states.delete(key);
-    refusals.forget(key);
-  }
-
-  function dropIfExpired([key, state]: Entry, nowMs: number): boolean {
+  function dropIfExpired([key, state]: Entry<State>, nowMs: number): boolean {
     if ((state[0] ?? 0) > nowMs) return false;
-    remove(key);
+    states.delete(key);
     expired++;
     return true;
   }
 
-  /** Looks at a sample, so that its cost is the same however many keys are held. */
+  /** Looks at a sample, so that its cost is the same however many keys there are. */
   function evict(nowMs: number): void {
-    let victim: Entry | undefined;
-    // Entries under refusal could fill a whole sample: go on until something may leave.
-    for (let seen = 0; seen < EVICTION_SAMPLE || (victim === undefined && seen <= keysMax); seen++) {
+    let victim: Entry<State> | undefined;
+    for (let seen = 0; seen < EVICTION_SAMPLE; seen++) {
       const entry = advance();
-      if (entry === undefined || dropIfExpired(entry, nowMs)) return;
-      if (refusals.holds(entry[0], nowMs)) continue;
+      if (entry === undefined) break;
+      if (dropIfExpired(entry, nowMs)) return;
       if (victim === undefined || (entry[1][0] ?? 0) < (victim[1][0] ?? 0)) victim = entry;
     }
     if (victim === undefined) return;
-    remove(victim[0]);
+    states.delete(victim[0]);
     evicted++;
   }
 
   return {
     get(key: string, nowMs: number): State | undefined {
-      const state = states.get(key);
+      const state = states.get(key) ?? held.get(key);
       return state !== undefined && (state[0] ?? 0) > nowMs ? state : undefined;
     },
+    /** After an allowed call: whoever was under refusal is no longer. */
     put(key: string, state: State, nowMs: number): void {
-      if (states.size >= keysMax && !states.has(key)) evict(nowMs);
+      held.delete(key);
+      if (states.size + held.size() >= keysMax && !states.has(key)) evict(nowMs);
       states.set(key, state);
     },
-    protect(key: string, untilMs: number): void {
-      if (states.has(key)) refusals.note(key, untilMs);
+    /** After a refused call: out of reach of eviction until the refusal is over. */
+    hold(key: string, untilMs: number): void {
+      const state = states.get(key);
+      if (state !== undefined) {
+        if (held.add(key, { state, untilMs })) states.delete(key);
+      } else held.extend(key, untilMs);
     },
     sweep(nowMs: number): void {
+      const free = held.release(nowMs);
+      if (free !== undefined) states.set(...free);
       for (let step = 0; step < SWEEP_PER_CALL; step++) {
         const entry = advance();
         if (entry === undefined) return;
@@ -120,46 +122,52 @@ function createTable(keysMax: number) {
     },
     clear(): void {
       states.clear();
-      refusals.clear();
+      held.clear();
     },
-    stats: (): MemoryStoreStats => ({ keys: states.size, expired, evicted }),
+    stats: (): MemoryStoreStats => ({ keys: states.size + held.size(), expired, evicted }),
   };
 }
 
-type Entry = [key: string, state: State];
+type Entry<T> = [key: string, value: T];
 
-/** Walks the map round and round, one entry a call; undefined while it is empty. */
-function createHand(states: ReadonlyMap<string, State>): () => Entry | undefined {
-  let hand = states.entries();
+/** Walks a map round and round, one entry a call; undefined while it is empty. */
+function createHand<T>(map: ReadonlyMap<string, T>): () => Entry<T> | undefined {
+  let hand = map.entries();
   return () => {
     let step = hand.next();
     if (step.done) {
-      hand = states.entries();
+      hand = map.entries();
       step = hand.next();
     }
     return step.done ? undefined : step.value;
   };
 }
 
-/** Which keys are being refused, and until when; the one noted first leaves when there are too many. */
-function createRefusals(max: number) {
-  const until = new Map<string, number>();
+/** Keys under refusal, apart from the others so that eviction never has to step over them. */
+function createHeld(max: number) {
+  const entries = new Map<string, { state: State; untilMs: number }>();
+  const advance = createHand(entries);
   return {
-    note(key: string, untilMs: number): void {
-      if (until.size >= max && !until.has(key)) {
-        const first = until.keys().next();
-        if (!first.done) until.delete(first.value);
-      }
-      if (max > 0) until.set(key, untilMs);
+    size: (): number => entries.size,
+    get: (key: string): State | undefined => entries.get(key)?.state,
+    delete: (key: string): boolean => entries.size > 0 && entries.delete(key),
+    clear: (): void => entries.clear(),
+    /** False when full: the key stays where it can be evicted. */
+    add(key: string, entry: { state: State; untilMs: number }): boolean {
+      if (entries.size >= max) return false;
+      entries.set(key, entry);
+      return true;
     },
-    holds(key: string, nowMs: number): boolean {
-      const untilMs = until.get(key);
-      if (untilMs === undefined) return false;
-      if (untilMs > nowMs) return true;
-      until.delete(key);
-      return false;
+    extend(key: string, untilMs: number): void {
+      const entry = entries.get(key);
+      if (entry !== undefined) entry.untilMs = untilMs;
     },
-    forget: (key: string): void => void until.delete(key),
-    clear: (): void => until.clear(),
+    /** Looks at one key a call and gives it back when its refusal is over. */
+    release(nowMs: number): Entry<State> | undefined {
+      const entry = advance();
+      if (entry === undefined || entry[1].untilMs > nowMs) return undefined;
+      entries.delete(entry[0]);
+      return [entry[0], entry[1].state];
+    },
   };
 }
