@@ -2,6 +2,8 @@
 import type { DecisionEvent } from '../core/event.js';
 
 export const TOPICS = {
+  /** worker → supervisor: it listens to the line now; anything sent before is lost while its modules load. */
+  hello: 'cluster.hello',
   /** supervisor → worker: the first or a new config. */
   snapshot: 'cluster.snapshot',
   /** worker → supervisor: listens, and where. */

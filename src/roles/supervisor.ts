@@ -110,8 +110,9 @@ class Supervision implements Supervisor {
     if (changed.length > 0) this.log.note('warn', `changes of ${changed.join(', ')} need a restart; the rest is taken over`);
     this.config = { ...next, listen: this.config.listen, workers: this.config.workers, log: this.config.log };
     this.version++;
-    for (const { member } of this.states.values()) this.sendSnapshot(member);
-    await this.until(() => [...this.states.values()].every((state) => state.version >= this.version), SWAP_WAIT_MS);
+    const running = this.readyStates();
+    for (const { member } of running) this.sendSnapshot(member);
+    await this.until(() => running.every((state) => this.isGone(state) || state.version >= this.version), SWAP_WAIT_MS);
     this.reloads++;
     this.log.note('info', 'reloaded', { version: this.version });
   }
@@ -155,7 +156,7 @@ class Supervision implements Supervisor {
       this.log.note('error', (body as { problem: string }).problem);
       this.stir();
     });
-    this.sendSnapshot(member);
+    channel.on(TOPICS.hello, () => this.sendSnapshot(member));
   }
 
   private readonly onGone = (member: Member, how: string, restartMs: number | undefined): void => {
@@ -182,6 +183,10 @@ class Supervision implements Supervisor {
 
   private readyStates(): WorkerState[] {
     return [...this.states.values()].filter((state) => state.ready !== undefined);
+  }
+
+  private isGone(state: WorkerState): boolean {
+    return this.states.get(state.member.id) !== state;
   }
 
   private readonly note = (level: 'info' | 'warn' | 'error', text: string, fields?: Readonly<Record<string, unknown>>): void => {

@@ -53,6 +53,7 @@ export function runWorker(id: number): void {
   channel.on(TOPICS.drain, () => void drain(parts));
   // The supervisor is gone: nobody would replace or stop this worker, and its counters went with it.
   process.on('disconnect', () => void drain(parts));
+  channel.send(TOPICS.hello, {});
   // Signals go to the whole group from a terminal; only the supervisor acts on them.
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => undefined);
 }
