@@ -1,17 +1,12 @@
 /**
- * The JSON log: a bounded queue in front of one file descriptor, written in batches off the request path. A full
- * disk, a dead or slow reader loses lines, counts them and says so on standard error once a minute; it never stops
+ * The JSON log: a bounded queue in front of one target, written in batches off the request path. A full disk, a
+ * dead or slow reader loses lines, counts them and says so on standard error once a minute; it never stops
  * traffic, spins or throws. Not pino: its sonic-boom destination has crashed or gone silent in just these cases
  * (pinojs/pino #2351, sonic-boom #162), and one event type needs no logger.
  */
-import { close, fstat, open, stat, write } from 'node:fs';
-import { promisify } from 'node:util';
+import { write } from 'node:fs';
 import type { LogConfig } from './config.js';
-
-const openFile = promisify(open);
-const closeFile = promisify(close);
-const statFile = promisify(stat);
-const fstatFile = promisify(fstat);
+import { fileTarget, streamTarget, type Target } from './target.js';
 
 export type LogLevel = 'info' | 'warn' | 'error';
 
@@ -24,18 +19,29 @@ export type EventLog = {
   reopen(): void;
   /** Waits up to `ms` for the queue to empty; answers lines lost in all. */
   close(ms?: number): Promise<number>;
+  /** Lines lost so far. */
   dropped(): number;
 };
 
 const FLUSH_MS = 10;
-const BATCH_BYTES = 256 * 1024;
 const RETRY_MS = 250;
+const BUSY_RETRY_MS = 50;
+const BUSY_TRIES = 20;
 const REPORT_MS = 60_000;
-const ROTATION_CHECK_MS = 2_000;
+const LINE_END = 0x0a;
 const RANK = { info: 0, warn: 1, error: 2 } as const;
 
-type Deps = Readonly<{ file: string | undefined; nowMs: () => number; complain?: (text: string) => void }>;
+type Deps = Readonly<{
+  /** Absolute path; standard output where undefined. */
+  file: string | undefined;
+  nowMs: () => number;
+  /** Where losses are reported; standard error where absent. */
+  complain?: (text: string) => void;
+  /** Takes the place of `file` in tests. */
+  target?: Target;
+}>;
 
+/** Never throws; a file that cannot be opened is tried again and reported like any other loss. */
 export function createEventLog(config: LogConfig, deps: Deps): EventLog {
   const sink = new Sink(config, deps);
   return {
@@ -43,36 +49,40 @@ export function createEventLog(config: LogConfig, deps: Deps): EventLog {
     note(level, message, fields) {
       if (RANK[level] < RANK[config.level]) return;
       const time = new Date(deps.nowMs()).toISOString();
-      sink.push(`${JSON.stringify({ level, time, msg: message, ...fields })}\n`);
+      sink.push(`${JSON.stringify({ ...fields, level, time, msg: message })}\n`);
     },
-    reopen: () => sink.reopen(),
+    reopen: () => sink.target.reopen(),
     close: (ms = 2_000) => sink.close(ms),
     dropped: () => sink.dropped,
   };
 }
 
 class Sink {
+  readonly target: Target;
   dropped = 0;
   private queue: string[] = [];
   private queueBytes = 0;
-  private fd: number | undefined;
+  /** The rest of a line of which a part was written: it goes first, so that no line is torn. */
+  private rest: Buffer | undefined;
   private busy = false;
   private timer: NodeJS.Timeout | undefined;
-  private reportedMs = 0;
+  private state: 'open' | 'closing' | 'closed' = 'open';
+  private reportedMs: number | undefined;
   private reported = 0;
-  private checkedMs = 0;
-  private stale = false;
-  private closing = false;
+  private readonly complain: (text: string) => void;
 
   constructor(
     private readonly config: LogConfig,
     private readonly deps: Deps,
   ) {
-    if (deps.file === undefined) this.fd = 1;
+    const { file } = deps;
+    this.target = deps.target ?? (file === undefined ? streamTarget(1) : fileTarget(file, deps.nowMs));
+    this.complain = deps.complain ?? complainOnStderr();
   }
 
   push(line: string): void {
-    if (this.queue.length >= this.config.queueEvents || this.queueBytes + line.length > this.config.queueBytes) {
+    const full = this.queue.length >= this.config.queueEvents || this.queueBytes + line.length > this.config.queueBytes;
+    if (full || this.state === 'closed') {
       this.dropped++;
       this.report('the queue is full');
       return;
@@ -82,118 +92,111 @@ class Sink {
     this.schedule(FLUSH_MS);
   }
 
-  reopen(): void {
-    this.stale = true;
-    this.schedule(0);
-  }
-
   async close(ms: number): Promise<number> {
-    this.closing = true;
-    const until = Date.now() + ms;
+    this.state = 'closing';
+    const untilMs = performance.now() + ms;
     this.schedule(0);
-    while ((this.queue.length > 0 || this.busy) && Date.now() < until) {
+    while ((this.queue.length > 0 || this.busy) && performance.now() < untilMs) {
       await new Promise((resolve) => setTimeout(resolve, 5));
     }
+    this.state = 'closed';
     clearTimeout(this.timer);
     this.dropped += this.queue.length;
     this.queue = [];
-    if (this.fd !== undefined && this.deps.file !== undefined) await closeFile(this.fd).catch(() => undefined);
-    this.fd = undefined;
+    if (!this.busy) await this.target.close();
     return this.dropped;
   }
 
   private schedule(ms: number): void {
-    if (this.busy || this.timer !== undefined) return;
+    if (this.busy || this.timer !== undefined || this.state === 'closed') return;
     this.timer = setTimeout(() => {
       this.timer = undefined;
       this.busy = true;
       void this.flush().then((waitMs) => {
         this.busy = false;
-        if (this.queue.length > 0 || this.stale) this.schedule(waitMs);
+        if (this.queue.length > 0) this.schedule(waitMs);
       });
     }, ms);
-    if (!this.closing) this.timer.unref();
+    if (this.state === 'open') this.timer.unref();
   }
 
   /** Writes what waits; answers how long to wait before the next try. Never rejects. */
   private async flush(): Promise<number> {
-    try {
-      const fd = await this.descriptor();
-      while (this.queue.length > 0) {
-        const batch = this.takeBatch();
-        const left = await this.writeAll(fd, Buffer.from(batch.text));
-        if (left > 0) {
-          this.dropped += batch.lines;
-          return RETRY_MS;
-        }
+    while (this.queue.length > 0 && this.state !== 'closed') {
+      const batch = this.takeBatch();
+      const why = await this.writeAll(batch);
+      if (why !== undefined) {
+        this.report(why);
+        return RETRY_MS;
       }
-      return FLUSH_MS;
-    } catch (error) {
-      this.report((error as Error).message);
-      return RETRY_MS;
     }
+    if (this.dropped > this.reported) this.report('it can be written again');
+    return FLUSH_MS;
   }
 
-  private takeBatch(): { text: string; lines: number } {
-    let text = '';
-    let lines = 0;
-    while (lines < this.queue.length && text.length < BATCH_BYTES) text += this.queue[lines++]!;
+  private takeBatch(): Buffer {
+    let text = this.queue[0] ?? '';
+    let lines = 1;
+    for (let next; (next = this.queue[lines]) !== undefined; lines++) {
+      if (text.length + next.length > this.target.batchBytes) break;
+      text += next;
+    }
     this.queue.splice(0, lines);
     this.queueBytes -= text.length;
-    return { text, lines };
+    const bytes = Buffer.from(text);
+    return this.rest === undefined ? bytes : Buffer.concat([this.rest, bytes]);
   }
 
-  /** Bytes that could not be written. A pipe that is full is waited for, up to a second. */
-  private async writeAll(fd: number, bytes: Buffer): Promise<number> {
+  /** Answers why a part could not be written; its lines are counted as lost. A full pipe is waited for a second. */
+  private async writeAll(bytes: Buffer): Promise<string | undefined> {
+    const pending = this.rest?.length ?? 0;
+    this.rest = undefined;
     let at = 0;
-    for (let waits = 0; at < bytes.length; ) {
+    for (let tries = 0; at < bytes.length; ) {
       try {
-        at += await writeOnce(fd, bytes.subarray(at));
-        waits = 0;
+        at += await this.target.write(bytes.subarray(at));
+        tries = 0;
       } catch (error) {
-        const code = (error as NodeJS.ErrnoException).code;
-        if (code === 'EAGAIN' && waits++ < 20) await new Promise((resolve) => setTimeout(resolve, 50));
-        else {
-          this.report((error as Error).message);
-          return bytes.length - at;
+        const { code, message } = error as NodeJS.ErrnoException;
+        if (code === 'EAGAIN' && tries++ < BUSY_TRIES) {
+          await new Promise((resolve) => setTimeout(resolve, BUSY_RETRY_MS).unref());
+          continue;
         }
+        this.lose(bytes, at, pending);
+        return message;
       }
     }
-    return 0;
+    return undefined;
   }
 
-  private async descriptor(): Promise<number> {
-    const { file } = this.deps;
-    if (file === undefined) return 1;
-    const now = this.deps.nowMs();
-    if (this.fd !== undefined && !this.stale && now - this.checkedMs > ROTATION_CHECK_MS) {
-      this.checkedMs = now;
-      const [here, there] = await Promise.all([fstatFile(this.fd), statFile(file).catch(() => undefined)]);
-      this.stale = there === undefined || there.ino !== here.ino;
+  /** Keeps the rest of a torn line, counts the whole ones behind it. */
+  private lose(bytes: Buffer, at: number, pending: number): void {
+    let from = at;
+    const torn = at < pending || (at > 0 && bytes[at - 1] !== LINE_END);
+    if (torn) {
+      from = bytes.indexOf(LINE_END, at) + 1;
+      this.rest = Buffer.from(bytes.subarray(at, from));
     }
-    if (this.stale && this.fd !== undefined) {
-      await closeFile(this.fd).catch(() => undefined);
-      this.fd = undefined;
-    }
-    this.stale = false;
-    this.fd ??= await openFile(file, 'a', 0o640);
-    return this.fd;
+    for (let next = from; (next = bytes.indexOf(LINE_END, next) + 1) > 0; ) this.dropped++;
   }
 
   private report(why: string): void {
-    const now = this.deps.nowMs();
-    if (now - this.reportedMs < REPORT_MS) return;
-    this.reportedMs = now;
+    const nowMs = this.deps.nowMs();
+    if (this.reportedMs !== undefined && nowMs - this.reportedMs < REPORT_MS) return;
+    this.reportedMs = nowMs;
     const lost = this.dropped - this.reported;
     this.reported = this.dropped;
     const where = this.deps.file ?? 'standard output';
-    const complain = this.deps.complain ?? ((text: string) => void process.stderr.write(`${text}\n`));
-    complain(`tidegate: cannot write the log to ${where} (${why}); ${lost} lines lost since the last report`);
+    this.complain(`tidegate: log to ${where}: ${why}; ${lost} lines lost since the last report`);
   }
 }
 
-function writeOnce(fd: number, bytes: Buffer): Promise<number> {
-  return new Promise((resolve, reject) => {
-    write(fd, bytes, 0, bytes.length, null, (error, count) => (error === null ? resolve(count) : reject(error)));
-  });
+/** At most one report under way, and no `process.stderr`: that one throws when its reader is gone. */
+function complainOnStderr(): (text: string) => void {
+  let busy = false;
+  return (text) => {
+    if (busy) return;
+    busy = true;
+    write(2, `${text}\n`, () => (busy = false));
+  };
 }
