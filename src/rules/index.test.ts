@@ -25,6 +25,8 @@ const caught: [string, Request, string][] = [
   ['a file is judged by file rules', part('Content-Disposition: form-data; name="f"; filename="a.txt"', 'xx<?php phpinfo();'), 'FILE-902'],
   ['a body that ends early is malformed', post('multipart/form-data; boundary=bb', '--bb\r\nContent-Disposition: form-data; name="q"\r\n\r\nx'), 'MULTIPART-MALFORMED'],
   ['a multipart type without boundary is malformed', post('multipart/form-data', 'xx'), 'MULTIPART-MALFORMED'],
+  ['a field under another boundary than declared is judged', post('multipart/form-data; boundary=cc', `--bb\r\nContent-Disposition: form-data; name="q"\r\n\r\n${SQLI}\r\n--bb--\r\n`), 'SQLI-901'],
+  ['a declared boundary inside a file of another is malformed', post('multipart/form-data; boundary=cc', `--bb\r\nContent-Disposition: form-data; name="q"; filename="a"\r\n\r\n\r\n--cc\r\nx\r\n--cc--\r\n--bb--\r\n`), 'MULTIPART-MALFORMED'],
   ['JSON without a type is parsed', post(undefined, `{"q":"${XSS}"}`), 'XSS-901'],
   ['multipart under a mangled header name is sniffed', post(undefined, `--bb\r\nContent-Disposition: form-data; name="q"\r\n\r\n${XSS}\r\n--bb--\r\n`, { headers: [['Content_Type', 'multipart/form-data; boundary=bb']] }), 'XSS-901'],
   ['a form under text/plain is judged', post('text/plain', `q=${SQLI}`), 'SQLI-901'],

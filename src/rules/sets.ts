@@ -5,7 +5,8 @@
 import RE2 from 're2';
 import type { Rule } from './rule.js';
 
-const SET_PATTERNS_MAX = 256;
+const SET_PATTERNS_MAX = 64;
+const COUNT_KEPT = 3;
 
 export type RuleSet = Readonly<{
   /** Indices into the rules that the set was made of. Text may hold several values, one a line: an answer is a hint. */
@@ -20,7 +21,7 @@ type Piece = { patterns: readonly string[]; owners: readonly number[]; set: Inst
 const NONE: readonly number[] = Object.freeze([]);
 
 export function createRuleSet(rules: readonly Rule[]): RuleSet {
-  const patterns = rules.flatMap((rule) => rule.patterns.map(perLine));
+  const patterns = rules.flatMap((rule) => rule.patterns.map(widen));
   const owners = rules.flatMap((rule, index) => rule.patterns.map(() => index));
   const pieces: Piece[] = [];
   for (let from = 0; from < patterns.length; from += SET_PATTERNS_MAX) {
@@ -82,7 +83,19 @@ function split({ patterns, owners }: Pick<Piece, 'patterns' | 'owners'>): Piece[
   return [...build(patterns.slice(0, half), owners.slice(0, half)), ...build(patterns.slice(half), owners.slice(half))];
 }
 
-/** Values stand one a line in a pass, so the ends of the text (`\A`, `\z`) are ends of a line. */
-function perLine(pattern: string): string {
-  return pattern.replace(/\\[\s\S]/g, (escape) => (escape === '\\A' ? '^' : escape === '\\z' ? '$' : escape));
+const TOKEN = /\\x\{[0-9a-f]+\}|\\p\{\^?\w+\}|\\[\s\S]|\[\^?\]?(?:\\[\s\S]|\[:\^?\w+:\]|[^\]\\])*\]|\{(\d+)(?:(,)(\d*))?\}/gi;
+
+/**
+ * What stands in the set is wider than the rule, as an answer is a hint only. Values stand one a line, so the ends of
+ * the text (`\A`, `\z`) are ends of a line. Counted repeats become open ones: each count would be a state of its own,
+ * and the automaton of many such patterns outgrows its memory on ordinary text.
+ */
+export function widen(pattern: string): string {
+  return pattern.replace(TOKEN, (token, least: string | undefined, comma: string | undefined, most: string | undefined) => {
+    if (token === '\\A') return '^';
+    if (token === '\\z') return '$';
+    if (least === undefined) return token;
+    const upper = comma === undefined ? Number(least) : most === '' ? Infinity : Number(most);
+    return upper <= COUNT_KEPT ? token : least === '0' ? '*' : '+';
+  });
 }

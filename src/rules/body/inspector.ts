@@ -28,6 +28,8 @@ export function openBody(book: RuleBook, facts: RequestFacts): BodyInspector {
   let held: Buffer[] = [];
   let heldBytes = 0;
   let refused = false;
+  // The declared boundary, where the body begins otherwise: readable as text only, and only if it never occurs.
+  let stray: string | undefined;
 
   const refuse = (finding: Finding): readonly Finding[] => {
     if (refused) return NO_FINDINGS;
@@ -46,6 +48,11 @@ export function openBody(book: RuleBook, facts: RequestFacts): BodyInspector {
     if (found.has('multipart')) {
       const boundary = type.multipart ? type.boundary : sniffBoundary(first);
       if (boundary === undefined) return malformed('MULTIPART-MALFORMED', 400, 'the multipart body has no usable boundary');
+      if (!beginsWith(first, boundary)) {
+        stray = boundary;
+        kinds = new Set<BodyKind>(['text', ...seen]);
+        return undefined;
+      }
       stream = openMultipart(boundary, { book, judge, fields });
     } else if (seen.includes('binary') && !found.has('json') && !found.has('form') && !found.has('text')) {
       stream = openBinary({ book, judge, fields });
@@ -93,6 +100,9 @@ export function openBody(book: RuleBook, facts: RequestFacts): BodyInspector {
       if (stream !== undefined) return endStream(stream);
       const whole = Buffer.concat(held).toString('latin1');
       held = [];
+      if (stray !== undefined && whole.includes(`--${stray}`)) {
+        return refuse(malformed('MULTIPART-MALFORMED', 400, 'the body does not begin with its boundary'));
+      }
       const work = judgeWhole(whole, kinds ?? new Set(), { book, judge, fields });
       const found = runSteps(work.steps, judge, config.windowBytes);
       const finish = (findings: readonly Finding[]): readonly Finding[] => {
@@ -112,4 +122,10 @@ export function openBody(book: RuleBook, facts: RequestFacts): BodyInspector {
     const after = last();
     return after instanceof Promise ? after.then((more) => [...before, ...more]) : [...before, ...after];
   }
+}
+
+function beginsWith(first: Buffer, boundary: string): boolean {
+  const mark = Buffer.from(`--${boundary}`, 'latin1');
+  const at = first.indexOf(mark);
+  return at === 0 || (at === 2 && first[0] === 0x0d && first[1] === 0x0a);
 }

@@ -1,10 +1,12 @@
 /** Structured bodies, held until whole: every plausible reading is judged, raw text where no reading fits. */
 import type { Finding } from '../../core/finding.js';
 import { addPairs } from './form.js';
+import { sniffBoundary } from './content-type.js';
 import type { BodyKind } from './content-type.js';
 import { addNestedJson, addLeaf } from './json-leaves.js';
 import { createJsonWalker } from './json-walker.js';
 import { malformed } from './malformed.js';
+import { openMultipart } from './streams.js';
 import type { BodyWork } from './streams.js';
 import { decodeEscapes } from '../transform/escapes.js';
 import { decodeForm } from '../transform/percent.js';
@@ -45,6 +47,7 @@ export function judgeWhole(text: string, kinds: ReadonlySet<BodyKind>, work: Bod
       problem = yield* readForm(text, work);
       understood ||= kinds.has('form') && !kinds.has('json');
     }
+    if (kinds.has('multipart')) yield* readParts(text, work);
     if (problem === undefined && (!understood || kinds.has('text'))) {
       yield* addInWindows(work.judge, { target: 'raw', name: '', text, encoding: 'none' }, work.book.config);
     }
@@ -68,6 +71,15 @@ function* readJson(text: string, { book, judge, fields }: BodyWork): Generator<v
   }
   if (walker.state() === 'deep') return malformed('JSON-TOO-DEEP', 400, 'the JSON body is nested too deeply');
   return walker.state() === 'done' ? 'read' : 'broken';
+}
+
+/** Parts under a boundary that the header did not declare: each value counts, besides the whole as raw text. */
+function* readParts(text: string, work: BodyWork): Generator<void> {
+  const bytes = Buffer.from(text, 'latin1');
+  const boundary = sniffBoundary(bytes);
+  if (boundary === undefined) return;
+  const body = openMultipart(boundary, work);
+  for (const steps of [body.write(bytes), body.end()]) while (steps.next().done !== true) yield;
 }
 
 function* readForm(text: string, { book, judge, fields }: BodyWork): Generator<void, Finding | undefined> {
