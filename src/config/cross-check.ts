@@ -87,8 +87,9 @@ function listenAddresses(raw: unknown, problems: Problem[]): HostPort[] {
           : [['listen', index, 'address'], at(entry, ['address'])],
       )
     : [[['listen'], listen ?? '127.0.0.1:8080']];
-  const admin = at(raw, ['admin', 'listen']);
-  if (admin !== undefined) entries.push([['admin', 'listen'], admin]);
+  if (at(raw, ['admin', 'enabled']) !== false) {
+    entries.push([['admin', 'listen'], at(raw, ['admin', 'listen']) ?? '127.0.0.1:9091']);
+  }
   const own: HostPort[] = [];
   for (const [path, text] of entries) {
     if (typeof text !== 'string') continue;
