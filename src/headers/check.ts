@@ -5,5 +5,8 @@ import type { HeadersConfig } from './config.js';
 
 export type HeaderCheck = Readonly<{
   id: string;
-  create(config: HeadersConfig, about: Readonly<{ apiKeyHeader: string | undefined }>): (facts: RequestFacts) => Finding | undefined;
+  create(
+    config: HeadersConfig,
+    about: Readonly<{ apiKeyHeader: string | undefined }>,
+  ): (facts: RequestFacts) => Finding | undefined;
 }>;

@@ -1,7 +1,8 @@
 /** The `headers` section: what each signal in the head is worth. */
 import { z } from 'zod';
 
-const points = (fallback: number, what: string) => z.number().min(0).max(100).default(fallback).describe(`Points for ${what}.`);
+const points = (fallback: number, what: string) =>
+  z.number().min(0).max(100).default(fallback).describe(`Points for ${what}.`);
 
 export const headersSection = z
   .strictObject({
@@ -18,10 +19,12 @@ export const headersSection = z
       .array(z.string().min(2).max(60))
       .max(200)
       .default([
-        'python-requests', 'python-urllib', 'python-httpx', 'aiohttp', 'curl/', 'wget/', 'go-http-client', 'libwww-perl',
-        'java/', 'apache-httpclient', 'httpclient/', 'node-fetch', 'axios/', 'got (', 'undici', 'scrapy', 'phantomjs',
-        'headlesschrome', 'puppeteer', 'playwright', 'selenium', 'mechanize', 'ruby', 'php/', 'guzzlehttp', 'postmanruntime',
-        'insomnia', 'httpie', 'winhttp', 'powershell', 'okhttp-bot',
+        'python-requests', 'python-urllib', 'python-httpx', 'aiohttp', 'curl/', 'wget/',
+        'go-http-client', 'libwww', 'lwp::', 'java/', 'apache-httpclient', 'httpclient/', 'node-fetch',
+        'axios/', 'got (', 'undici', 'scrapy', 'phantomjs', 'headlesschrome', 'puppeteer', 'playwright',
+        'selenium', 'mechanize', 'ruby', 'php/', 'guzzlehttp', 'postmanruntime', 'insomnia/', 'httpie/',
+        'winhttp', 'powershell', 'sqlmap', 'nikto', 'nmap', 'masscan', 'zgrab', 'nuclei', 'wpscan',
+        'dirbuster', 'gobuster', 'feroxbuster', 'hydra', 'acunetix', 'nessus', 'openvas', 'netsparker',
       ])
       .describe('Lower-case parts of User-Agent that say: a program, not a person.'),
   })

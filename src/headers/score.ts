@@ -4,6 +4,7 @@ import type { RequestFacts } from '../core/request.js';
 import { HEADER_CHECKS } from './checks/index.js';
 import type { HeadersConfig } from './config.js';
 
+/** `apiKeyHeader`: name of the header whose bearer counts as an API client. The answer is synchronous. */
 export function createHeaderScoring(
   config: HeadersConfig,
   about: Readonly<{ apiKeyHeader?: string }>,

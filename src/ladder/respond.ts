@@ -63,13 +63,16 @@ function page(words: Words, status: number, requestId: string): string {
 <title>${status} ${words.title}</title>
 <style>body{font:1rem/1.5 system-ui,sans-serif;margin:4rem auto;max-width:34rem;padding:0 1rem}code{color:#555}</style>
 </head><body><h1>${words.title}</h1><p>${words.sentence}</p>
-<p>If you think this is a mistake, tell the site's owner this number: <code>${requestId}</code></p></body></html>
+<p>If you think this is a mistake, tell the site's owner this number: <code>${escaped(requestId)}</code></p></body></html>
 `;
 }
 
+const escaped = (text: string): string => text.replace(/[&<>"]/g, (char) => `&#${char.charCodeAt(0)};`);
+
+/** Never earlier than the limit says, later by at most a fifth and one second. */
 function retryAfter(decision: Decision, dice: number): number {
   const waitS = Math.max(1, Math.ceil((decision.limit?.retryAfterMs ?? 1000) / 1000));
-  return Math.ceil(waitS + dice * (waitS * 0.2 + 1));
+  return Math.min(Math.ceil(waitS + dice * (waitS * 0.2 + 1)), Math.floor(waitS * 1.2 + 1));
 }
 
 function rateLimitFields(decision: Decision): string[] {

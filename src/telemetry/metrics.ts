@@ -75,15 +75,15 @@ export function createMetrics(config: MetricsConfig, sets: MetricSets): Metrics 
     return tally;
   };
   const findingTally = (id: string, stage: string): Tally => {
-    let tally = findingTallies.get(id);
-    if (tally !== undefined) return tally;
-    if (findingTallies.size >= FINDINGS_MAX) {
+    const key = `${stage} ${id}`;
+    const known = findingTallies.get(key);
+    if (known !== undefined) return known;
+    if (findingTallies.size >= FINDINGS_MAX && id !== 'other') {
       countUp(overflow);
-      tally = findingTallies.get('other');
-      if (tally !== undefined) return tally;
-      id = 'other';
+      return findingTally('other', stage);
     }
-    findingTallies.set(id, (tally = tallyOf(findings, { id, stage })));
+    const tally = tallyOf(findings, { id, stage });
+    findingTallies.set(key, tally);
     return tally;
   };
 

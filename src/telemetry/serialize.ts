@@ -16,8 +16,11 @@ function json(value: unknown): string {
 
 /** Always valid JSON without a line end. */
 export function serializeEvent(event: DecisionEvent): string {
-  return event.action === 'pass' && event.steps.every(isQuiet) ? serializeQuiet(event) : json(event);
+  return isPlain(event) ? serializeQuiet(event) : json(event);
 }
+
+const isPlain = (event: DecisionEvent): boolean =>
+  event.action === 'pass' && event.error === undefined && event.wouldBe === undefined && event.steps.every(isQuiet);
 
 const isQuiet = (step: Step): boolean => step.findings.length === 0 && step.skipped === undefined;
 
@@ -45,6 +48,6 @@ function serializeQuiet(event: DecisionEvent): string {
   if (event.upstream !== undefined) out += `,"upstream":${json(event.upstream)}`;
   out += `,"bytesIn":${event.bytesIn},"bytesOut":${event.bytesOut}`;
   if (event.clientAborted === true) out += ',"clientAborted":true';
-  if (event.bodyInspection !== undefined) out += `,"bodyInspection":"${event.bodyInspection}"`;
+  if (event.bodyInspection !== undefined) out += `,"bodyInspection":${text(event.bodyInspection)}`;
   return `${out}}`;
 }

@@ -9,6 +9,7 @@ import { serializeEvent } from './serialize.js';
 export type Telemetry = {
   /** Never throws, never waits. */
   emit(event: DecisionEvent): void;
+  /** Events that were lost: the queue was full, or they could not be written down. */
   dropped(): number;
   /** Works off what waits. */
   flush(): void;
@@ -23,21 +24,30 @@ type Deps = Readonly<{
 
 const BATCH = 64;
 
+/** `config.queueEvents` bounds what waits; beyond it events are dropped and counted. */
 export function createTelemetry(config: LogConfig, deps: Deps): Telemetry {
-  let queue: DecisionEvent[] = [];
+  const queue: DecisionEvent[] = [];
   let scheduled = false;
   let dropped = 0;
 
   const work = (count: number): void => {
     const batch = queue.splice(0, count);
     for (const event of batch) {
-      deps.metrics.record(event);
-      const quiet = event.action === 'pass';
-      if (quiet && !config.passed) continue;
-      const safe = redactEvent(event, config.fieldMax);
-      deps.log.line(serializeEvent(safe));
-      if (!quiet) deps.notable(safe);
+      try {
+        write(event);
+      } catch {
+        // One event that cannot be written down is lost and counted; it never ends the worker.
+        dropped++;
+      }
     }
+  };
+  const write = (event: DecisionEvent): void => {
+    deps.metrics.record(event);
+    const quiet = event.action === 'pass';
+    if (quiet && !config.passed) return;
+    const safe = redactEvent(event, config.fieldMax);
+    deps.log.line(serializeEvent(safe));
+    if (!quiet) deps.notable(safe);
   };
   const tick = (): void => {
     work(BATCH);
@@ -56,9 +66,6 @@ export function createTelemetry(config: LogConfig, deps: Deps): Telemetry {
       setImmediate(tick);
     },
     dropped: () => dropped,
-    flush() {
-      work(queue.length);
-      queue = [];
-    },
+    flush: () => work(queue.length),
   };
 }

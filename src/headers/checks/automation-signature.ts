@@ -1,4 +1,7 @@
-/** HTTP libraries and headless browsers that say so. Honest integrations use them too: points, never a refusal by itself. */
+/**
+ * HTTP libraries and headless browsers that say so. Honest integrations use them too: points, never a refusal by
+ * itself.
+ */
 import { LRUCache } from 'lru-cache';
 import type { HeaderCheck } from '../check.js';
 
@@ -10,7 +13,8 @@ export const automationSignature: HeaderCheck = {
   create(config) {
     const signatures = config.automationSignatures.map((text) => text.toLowerCase());
     const points = config.points.automation;
-    const finding = { id: 'UA-AUTOMATION', kind: 'note', points, message: 'User-Agent of a program, not a person' } as const;
+    const message = 'User-Agent of a program, not a person';
+    const finding = { id: 'UA-AUTOMATION', kind: 'note', points, message } as const;
     const memo = new LRUCache<string, boolean>({ max: MEMO_MAX });
     return (facts) => {
       const agent = facts.headers.get('user-agent');
