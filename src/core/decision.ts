@@ -1,3 +1,4 @@
+/** The verdict on one request: the word between the decision stage and whoever carries it out. */
 import type { Action } from './event.js';
 import type { LimitState } from './finding.js';
 
