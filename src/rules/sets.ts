@@ -5,7 +5,10 @@
 import RE2 from 're2';
 import type { Rule } from './rule.js';
 
-const SET_PATTERNS_MAX = 64;
+const LIGHT_MAX = 320;
+const HEAVY_MAX = 128;
+/** An open repeat of nearly anything: once begun it stays alive, and many at once multiply the states. */
+const HEAVY = /(?:\.|\[\^(?:\\.|[^\]\\])*\]|\\[SWD])[*+]/;
 const COUNT_KEPT = 3;
 
 export type RuleSet = Readonly<{
@@ -21,13 +24,10 @@ type Piece = { patterns: readonly string[]; owners: readonly number[]; set: Inst
 const NONE: readonly number[] = Object.freeze([]);
 
 export function createRuleSet(rules: readonly Rule[]): RuleSet {
-  const patterns = rules.flatMap((rule) => rule.patterns.map(widen));
-  const owners = rules.flatMap((rule, index) => rule.patterns.map(() => index));
-  const pieces: Piece[] = [];
-  for (let from = 0; from < patterns.length; from += SET_PATTERNS_MAX) {
-    const to = from + SET_PATTERNS_MAX;
-    pieces.push(...build(patterns.slice(from, to), owners.slice(from, to)));
-  }
+  const all = rules.flatMap((rule, owner) => rule.patterns.map((text) => ({ pattern: widen(text), owner })));
+  const heavy = all.filter(({ pattern }) => HEAVY.test(pattern));
+  const light = all.filter(({ pattern }) => !HEAVY.test(pattern));
+  const pieces = [...buildAll(light, LIGHT_MAX), ...buildAll(heavy, HEAVY_MAX)];
   let overflows = 0;
   const matchPiece = (index: number, text: Buffer): readonly number[] => {
     const piece = pieces[index];
@@ -45,16 +45,16 @@ export function createRuleSet(rules: readonly Rule[]): RuleSet {
   return {
     match: (given) => {
       const text = toBytes(given);
-      let all = NONE;
+      let found = NONE;
       for (let index = 0; index < pieces.length; index++) {
         const before = pieces.length;
         const hits = matchPiece(index, text);
-        if (hits.length > 0) all = all.length === 0 ? hits : [...all, ...hits];
+        if (hits.length > 0) found = found.length === 0 ? hits : [...found, ...hits];
         index += pieces.length - before;
       }
-      return all;
+      return found;
     },
-    size: patterns.length,
+    size: all.length,
     overflows: () => overflows,
   };
 }
@@ -65,6 +65,15 @@ const SHARED_CHARS = Math.floor(SHARED.length / 3);
 /** RE2 reads bytes: a pass over a buffer costs half of a pass over a string. The shared one serves short texts. */
 function toBytes(text: string): Buffer {
   return text.length > SHARED_CHARS ? Buffer.from(text) : SHARED.subarray(0, SHARED.write(text));
+}
+
+function buildAll(all: readonly { pattern: string; owner: number }[], max: number): Piece[] {
+  const pieces: Piece[] = [];
+  for (let from = 0; from < all.length; from += max) {
+    const some = all.slice(from, from + max);
+    pieces.push(...build(some.map(({ pattern }) => pattern), some.map(({ owner }) => owner)));
+  }
+  return pieces;
 }
 
 function build(patterns: readonly string[], owners: readonly number[]): Piece[] {
