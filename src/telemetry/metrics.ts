@@ -53,9 +53,9 @@ export function createMetrics(config: MetricsConfig, sets: MetricSets): Metrics 
   const bytesOut = tallyOf(counter('response_body_bytes_total', 'Bytes of response bodies.'));
   const retries = tallyOf(counter('upstream_retries_total', 'Attempts beyond the first.'));
   const upstreamErrors = tallyOf(counter('upstream_errors_total', 'Requests the origin did not answer.'));
-  const stages = histogram('stage_duration_seconds', 'Time in each stage; `total` is the whole request.', STAGE_SECONDS);
+  const stages = histogram('stage_duration_seconds', 'Time in each stage, of one request in eight; `total` is the whole request.', STAGE_SECONDS);
   const upstream = new Histogram({
-    name: `${prefix}upstream_duration_seconds`, help: 'Time until the origin began to answer.', buckets: UPSTREAM_SECONDS, registers: [registry],
+    name: `${prefix}upstream_duration_seconds`, help: 'Time until the origin began to answer, of one request in eight.', buckets: UPSTREAM_SECONDS, registers: [registry],
   });
   const stageChildren = STAGE_NAMES.map((stage) => stages.labels({ stage }));
   buildInfo(prefix, registry);
@@ -144,4 +144,9 @@ export function retired(snapshot: MetricSnapshot): MetricSnapshot {
     const type = metric.type as unknown as string;
     return type === 'counter' || type === 'histogram';
   });
+}
+
+/** One snapshot that counts what all of these counted: what many dead workers left stays as long as one. */
+export async function joined(snapshots: readonly MetricSnapshot[]): Promise<MetricSnapshot> {
+  return AggregatorRegistry.aggregate(snapshots as never).getMetricsAsJSON();
 }
