@@ -31,7 +31,8 @@ for (const file of readdirSync(join(HERE, 'benign')).filter((name) => name.endsW
 }
 
 t.test('the ordinary set is large enough to mean something', async (t) => {
-  const count = readdirSync(join(HERE, 'benign')).reduce((sum, file) => sum + read(join(HERE, 'benign', file)).length, 0);
+  const files = readdirSync(join(HERE, 'benign'));
+  const count = files.reduce((sum, file) => sum + read(join(HERE, 'benign', file)).length, 0);
   t.ok(count >= 300, `${count} requests`);
 });
 
@@ -46,7 +47,7 @@ for (const family of new Set(canaries.map((canary) => canary.family))) {
 const everyday: [string, RecordedRequest][] = [
   ['a bare percent sign', { method: 'GET', url: '/?share=91.4%', headers: {} }],
   ['brackets', { method: 'GET', url: '/?t=Keep+left+(2+miles)+then+stop', headers: {} }],
-  ['SQL words in prose', { method: 'GET', url: '/?q=Select+the+union+option+from+the+drop+table+list', headers: {} }],
+  ['SQL words', { method: 'GET', url: '/?q=Select+the+union+option+from+the+drop+table+list', headers: {} }],
   ['a quote and an exclamation mark', { method: 'GET', url: "/?note='!%22", headers: {} }],
   ['names with quotes and umlauts', { method: 'GET', url: "/?name=O'Brien%20%26%20S%C3%B6hne", headers: {} }],
 ];
@@ -63,7 +64,8 @@ async function misjudged(rule: Rule): Promise<string[]> {
   const check = async (expected: boolean, kind: 'match' | 'pass'): Promise<string[]> => {
     const bad: string[] = [];
     for (const example of rule.examples[kind]) {
-      if ((await judgeExample(engine, rule, example)) !== expected) bad.push(`${rule.id} ${kind}: ${example.value}`);
+      const matched = await judgeExample(engine, rule, example);
+      if (matched !== expected) bad.push(`${rule.id} ${kind}: ${example.value}`);
     }
     return bad;
   };

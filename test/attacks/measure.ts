@@ -1,6 +1,6 @@
 /**
  * Judges two recorded sets, ordinary requests and attacks, and prints how many are refused.
- * Use: `node dist/test/attacks/measure.js CORPUS_DIR [--details FILE]`; each miss and false alarm goes into FILE.
+ * Use: `node dist/test/attacks/measure.js CORPUS_DIR [--details FILE]`; misses and false alarms go into FILE.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -18,7 +18,10 @@ function readSet(path: string): Recorded[] {
   return lines.filter((line) => line !== '').map((line) => JSON.parse(line) as Recorded);
 }
 
-async function tally(requests: readonly Recorded[], wrong: (refused: boolean) => boolean): Promise<Map<string, Tally>> {
+async function tally(
+  requests: readonly Recorded[],
+  wrong: (refused: boolean) => boolean,
+): Promise<Map<string, Tally>> {
   const groups = new Map<string, Tally>();
   for (const request of requests) {
     const group = request.family ?? request.site ?? 'all';
@@ -36,7 +39,8 @@ function describe(group: string, { method, url, body = '' }: Recorded, reason: s
   return `${group}\t${method} ${url.slice(0, 400)}\t${JSON.stringify(body.slice(0, 400))}\t${reason}`;
 }
 
-const percent = (part: number, whole: number): string => `${((100 * part) / Math.max(1, whole)).toFixed(2)} %`;
+const share = ({ refused, total }: Tally): string =>
+  `${refused} of ${total} (${((100 * refused) / Math.max(1, total)).toFixed(2)} %)`;
 const print = (line: string): boolean => process.stdout.write(`${line}\n`);
 
 function sum(groups: ReadonlyMap<string, Tally>): Tally {
@@ -52,14 +56,14 @@ async function measure(dir: string, detailsFile: string | undefined): Promise<vo
   const benign = await tally(readSet(join(dir, 'benign.jsonl.gz')), (refused) => refused);
   const attacks = await tally(readSet(join(dir, 'attacks.jsonl.gz')), (refused) => !refused);
   const ordinary = sum(benign);
-  print(`ordinary requests refused: ${ordinary.refused} of ${ordinary.total} (${percent(ordinary.refused, ordinary.total)})`);
-  for (const [site, { refused, total }] of benign) if (refused > 0) print(`  ${site}: ${refused} of ${total}`);
+  print(`ordinary requests refused: ${share(ordinary)}`);
+  for (const [site, count] of benign) if (count.refused > 0) print(`  ${site}: ${share(count)}`);
   print('attacks refused');
-  for (const [family, { refused, total }] of attacks) print(`  ${family}: ${refused} of ${total} (${percent(refused, total)})`);
+  for (const [family, count] of attacks) print(`  ${family}: ${share(count)}`);
   const all = sum(attacks);
   const shares = [...attacks.values()].map(({ refused, total }) => (100 * refused) / total);
-  const mean = shares.reduce((total, share) => total + share, 0) / Math.max(1, shares.length);
-  print(`  all: ${all.refused} of ${all.total} (${percent(all.refused, all.total)}), mean over families ${mean.toFixed(2)} %`);
+  const mean = shares.reduce((total, part) => total + part, 0) / Math.max(1, shares.length);
+  print(`  all: ${share(all)}, mean over families ${mean.toFixed(2)} %`);
   print(`judged in ${((performance.now() - started) / 1000).toFixed(1)} s`);
   if (detailsFile !== undefined) writeFileSync(detailsFile, `${details.join('\n')}\n`);
 }

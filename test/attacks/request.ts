@@ -1,4 +1,6 @@
 /** Recorded requests as facts, and how the stages that look at content judge them: head, body, decision. */
+import { decisionSection } from '../../src/decision/config.js';
+import { decide } from '../../src/decision/decide.js';
 import { headersSection } from '../../src/headers/config.js';
 import { createHeaderScoring } from '../../src/headers/score.js';
 import type { Finding } from '../../src/core/finding.js';
@@ -15,9 +17,10 @@ export type RecordedRequest = Readonly<{
 
 export type Verdict = Readonly<{ refused: boolean; score: number; findings: readonly Finding[] }>;
 
-const BLOCK_SCORE = 80;
+const decisionConfig = decisionSection.parse({});
 const PIECE_BYTES = 16_384;
-const CLIENT = { ip: '192.0.2.1', key: '192.0.2.1', wideKey: '192.0.2.1', peer: '192.0.2.1', viaProxy: false };
+const ADDRESS = '192.0.2.1';
+const CLIENT = { ip: ADDRESS, key: ADDRESS, wideKey: ADDRESS, peer: ADDRESS, viaProxy: false };
 
 /** Native rules and header checks with their default settings. */
 export function createContentJudge(): (request: RecordedRequest) => Promise<Verdict> {
@@ -25,14 +28,14 @@ export function createContentJudge(): (request: RecordedRequest) => Promise<Verd
   const scoring = createHeaderScoring(headersSection.parse({}), {});
   return async (request) => {
     const facts = toFacts(request);
-    const findings = [...scoring(facts), ...rules.inspectHead(facts), ...(await judgeBody(rules, facts, request.body))];
-    return decide(findings);
+    const head = [...scoring(facts), ...rules.inspectHead(facts)];
+    return verdictOf([...head, ...(await judgeBody(rules, facts, request.body ?? ''))]);
   };
 }
 
-async function judgeBody(rules: RuleEngine, facts: RequestFacts, text: string | undefined): Promise<readonly Finding[]> {
+async function judgeBody(rules: RuleEngine, facts: RequestFacts, text: string): Promise<readonly Finding[]> {
   if (!facts.hasBody) return [];
-  const bytes = Buffer.from(text ?? '', 'utf8');
+  const bytes = Buffer.from(text, 'utf8');
   const body = rules.openBody(facts);
   const found: Finding[] = [];
   for (let at = 0; at < bytes.length; at += PIECE_BYTES) {
@@ -42,18 +45,19 @@ async function judgeBody(rules: RuleEngine, facts: RequestFacts, text: string | 
   return found;
 }
 
-/** The two conditions under which content alone is refused: severity 4, or enough points with a match among them. */
-function decide(findings: readonly Finding[]): Verdict {
+function verdictOf(findings: readonly Finding[]): Verdict {
   const counted = findings.filter(({ observed }) => observed !== true);
   const score = Math.min(100, counted.reduce((sum, { points }) => sum + points, 0));
-  const matches = counted.filter(({ kind }) => kind === 'match');
-  const malformed = counted.some(({ kind }) => kind === 'malformed');
-  const severe = matches.some(({ severity }) => severity === 4);
-  return { refused: malformed || severe || (score >= BLOCK_SCORE && matches.length > 0), score, findings: counted };
+  const { action } = decide(counted, score, { config: decisionConfig, observe: false });
+  return { refused: action === 'block', score, findings: counted };
 }
 
-/** Whether an example of a rule is matched at its own place (head places only; other rules take the query). */
-export function judgeExample(engine: RuleEngine, rule: Rule, { target, value }: Rule['examples']['match'][number]): boolean | Promise<boolean> {
+/** Whether an example of a rule is matched at the place it names, else at the rule's first target. */
+export function judgeExample(
+  engine: RuleEngine,
+  rule: Rule,
+  { target, value }: Rule['examples']['match'][number],
+): boolean | Promise<boolean> {
   const place = target ?? [...rule.targets][0] ?? 'query';
   const hits = (findings: readonly Finding[]): boolean => findings.some(({ id }) => id === rule.id);
   const head = (url: string, headers: Record<string, string>): boolean =>
@@ -71,14 +75,17 @@ export function judgeExample(engine: RuleEngine, rule: Rule, { target, value }: 
   return head(`/?q=${encodeURIComponent(value)}`, {});
 }
 
+/** The bytes of a text, one character each, as the parser of Node hands them over. */
+const latin1 = (text: string): string => Buffer.from(text, 'utf8').toString('latin1');
+
 function toFacts({ method, url, headers, body = '' }: RecordedRequest): RequestFacts {
   const mark = url.indexOf('?');
   const path = mark < 0 ? url : url.slice(0, mark);
-  const pairs = Object.entries(headers).map(([name, value]) => [name, Buffer.from(value, 'utf8').toString('latin1')] as const);
-  const target = Buffer.from(url, 'utf8').toString('latin1');
+  const pairs = Object.entries(headers).map(([name, value]) => [name, latin1(value)] as const);
+  const target = latin1(url);
   return {
     requestId: 'recorded', receivedAtMs: 0, site: 'recorded', unknownHost: false, method, target, path,
-    query: mark < 0 ? '' : Buffer.from(url.slice(mark + 1), 'utf8').toString('latin1'),
+    query: mark < 0 ? '' : latin1(url.slice(mark + 1)),
     cleanPath: path, httpVersion: '1.1', scheme: 'https', host: 'shop.example.com',
     rawHeaders: pairs.flat(), headers: new Map(pairs.map(([name, value]) => [name.toLowerCase(), value])),
     client: CLIENT, hasBody: body !== '', contentLength: Buffer.byteLength(body, 'utf8'),
@@ -87,7 +94,10 @@ function toFacts({ method, url, headers, body = '' }: RecordedRequest): RequestF
 
 /** One line for a person: what was found, where, and in which text. */
 export function explain({ score, findings }: Verdict): string {
-  const parts = findings.map(({ id, severity, evidence, message }) =>
-    `${id}${severity === undefined ? '' : `/${severity}`} ${evidence === undefined ? message : `${evidence.target}: ${JSON.stringify(evidence.text.slice(0, 120))}`}`);
+  const parts = findings.map(({ id, severity, evidence, message }) => {
+    const text = JSON.stringify(evidence?.text.slice(0, 120));
+    const seen = evidence === undefined ? message : `${evidence.target}: ${text}`;
+    return `${id}${severity === undefined ? '' : `/${severity}`} ${seen}`;
+  });
   return `score ${score}: ${parts.join(' | ') || 'nothing found'}`;
 }
