@@ -133,12 +133,22 @@ class Forward {
       this.abort?.(error as Error);
       return true;
     }
+    if (head.status === 204 || head.status === 304) return this.endBodiless();
     if (isStream(flat)) response.flushHeaders();
     response.on('drain', head.resume);
     return true;
   }
 
+  /** Their Content-Length speaks of another answer (RFC 9110 section 8.6), but undici waits for that many bytes. */
+  private endBodiless(): boolean {
+    this.ended = true;
+    this.response.off('close', this.onClientClose);
+    this.response.end();
+    return true;
+  }
+
   private onComplete(trailers: Buffer[] | null): void {
+    if (this.ended) return;
     this.ended = true;
     this.response.off('close', this.onClientClose);
     if (trailers !== null && trailers.length > 0) this.response.addTrailers(pairs(trailers));

@@ -160,9 +160,9 @@ const PARSER_PROBLEM: Readonly<Record<string, string>> = {
 function onClientError(deps: HandleDeps, error: NodeJS.ErrnoException, socket: Socket): void {
   if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy();
   const code = error.code ?? 'UNKNOWN';
-  const answering = (socket as unknown as { _httpMessage?: ServerResponse })._httpMessage;
+  const answering = (socket as unknown as { _httpMessage?: ServerResponse | null })._httpMessage ?? undefined;
   // Part of an answer is out, or an earlier request is still being answered: another status would lie.
-  if (answering !== undefined && (answering.headersSent || answering.req.complete)) return void socket.destroy();
+  if (answering !== undefined && (answering.headersSent || answering.req.complete)) return socket.destroySoon();
   const problem = PARSER_PROBLEM[code] ?? `not HTTP as RFC 9112 has it (${code})`;
   refuseUnparsed(deps, socket, { id: code.replace(/[^A-Z0-9]+/g, '-'), problem, status: 400 });
 }

@@ -107,11 +107,17 @@ function watch(tunnel: Tunnel, toOrigin: ClientRequest): void {
     socket.off('close', leave);
     exchange.status = answer.statusCode ?? 502;
     exchange.upstream!.status = exchange.status;
-    // Keeps http-proxy from relaying it as well: it would announce a chunked body and send it unchunked.
-    (answer as { upgrade?: boolean }).upgrade = true;
+    // Keeps http-proxy's own listener, which comes after this one, from relaying it as well: it would announce a
+    // chunked body and send it unchunked. Taken back in the same emit, since Node reads the mark after it.
+    markUpgraded(answer, true);
     relay(answer, socket);
   });
+  process.nextTick(() => toOrigin.once('response', (answer: IncomingMessage) => markUpgraded(answer, false)));
 }
+
+const markUpgraded = (answer: IncomingMessage, value: boolean): void => {
+  (answer as { upgrade?: boolean }).upgrade = value;
+};
 
 function relay(answer: IncomingMessage, socket: Duplex): void {
   const lines = [`HTTP/1.1 ${answer.statusCode} ${answer.statusMessage ?? ''}`];

@@ -1,7 +1,7 @@
 /** Builds every engine of a worker from one config and joins them into the snapshot that requests run on. */
 import type { Channel } from '../core/channel.js';
 import { createNetworkSet } from '../core/address.js';
-import type { Clock } from '../core/clock.js';
+import { steadyClock, type Clock } from '../core/clock.js';
 import type { Fault } from '../core/errors.js';
 import type { Config } from '../config/schema.js';
 import { createHeaderScoring } from '../headers/score.js';
@@ -27,6 +27,8 @@ export type EngineDeps = Readonly<{
   log: Log;
   /** The same for all workers, so that a session hashes alike everywhere. */
   hashKey: string;
+  /** How many workers share a limit; the local fallback takes its part. */
+  share?: number;
   resolver?: Resolver;
   onFault?: (fault: Fault) => void;
 }>;
@@ -45,7 +47,12 @@ export async function buildEngines(config: Config, deps: EngineDeps): Promise<En
   const rules = await createRuleEngine(config.rules, { baseDir });
   const reputation = createReputation(config.reputation, { baseDir, clock, log, ...(channel ? { channel } : {}) });
   const identities = createIdentities(config.identity, deps.hashKey);
-  const limiter = createLimiter(config.limits, { store: deps.store, identities, clock });
+  const limiter = createLimiter(config.limits, {
+    store: deps.store,
+    identities,
+    clock: steadyClock,
+    ...(deps.share === undefined ? {} : { share: deps.share }),
+  });
   const apiKeyHeader = config.identity.apiKey?.header;
   const scoreHeaders = createHeaderScoring(config.headers, apiKeyHeader === undefined ? {} : { apiKeyHeader });
   const observing = new Set(config.sites.filter((site) => (site.mode ?? config.mode) === 'observe').map((site) => site.name));

@@ -9,7 +9,7 @@ import { createFleet, type Fleet, type Member } from '../cluster/fleet.js';
 import { TOPICS, type Ready, type SnapshotMessage, type Swapped } from '../cluster/messages.js';
 import { loadConfig } from '../config/load.js';
 import type { Config } from '../config/schema.js';
-import { systemClock } from '../core/clock.js';
+import { steadyClock, systemClock } from '../core/clock.js';
 import { describeFault, Fault } from '../core/errors.js';
 import type { DecisionEvent } from '../core/event.js';
 import { randomHashKey } from '../identity/index.js';
@@ -39,8 +39,8 @@ export function createSupervisor(file: string): Supervisor {
 class Supervision implements Supervisor {
   private config!: Config;
   private version = 1;
-  private readonly hashKey = randomHashKey();
-  private readonly store = memoryStore({ clock: systemClock });
+  private hashKey = randomHashKey();
+  private store!: ReturnType<typeof memoryStore>;
   private readonly states = new Map<number, WorkerState>();
   private readonly notable: DecisionEvent[] = [];
   private readonly dead: MetricSnapshot[] = [];
@@ -58,8 +58,11 @@ class Supervision implements Supervisor {
   constructor(private readonly file: string) {}
 
   async start(): Promise<{ listen: string[]; admin: string | undefined; workers: number }> {
-    this.config = await this.prove();
-    const { config } = this;
+    const config = await loadConfig(this.file);
+    this.hashKey = process.env[config.identity.hashKeyEnv] ?? this.hashKey;
+    this.store = memoryStore({ clock: steadyClock, keysMax: config.limits.keysMax });
+    await this.prove(config);
+    this.config = config;
     this.log = createEventLog(config.log, { file: undefined, nowMs: systemClock.nowMs });
     this.metrics = createMetrics(config.metrics, { sites: [] });
     this.metrics.gauge('worker_restarts', 'Workers that died and were replaced.', () => this.restarts);
@@ -69,7 +72,7 @@ class Supervision implements Supervisor {
     this.observed = serveObserved(config.reputation, { baseDir: config.baseDir, clock: systemClock, log: this.note });
     await this.observed.start();
     const admin = await this.openAdmin();
-    const workers = config.workers === 'auto' ? availableParallelism() : config.workers;
+    const workers = this.workerCount();
     this.fleet = createFleet(entryScript(), { onOpen: (member) => this.onOpen(member), onGone: this.onGone });
     this.fleet.start(workers);
     await this.until(() => this.fatal !== undefined || this.readyStates().length >= workers);
@@ -81,9 +84,8 @@ class Supervision implements Supervisor {
     return { listen, admin, workers };
   }
 
-  /** Loads the config and builds everything once, as a worker will: a config that passes here is carried out. */
-  private async prove(): Promise<Config> {
-    const config = await loadConfig(this.file);
+  /** Builds everything once, as a worker will: a config that passes here can be carried out. */
+  private async prove(config: Config): Promise<void> {
     const engines = await buildEngines(config, {
       store: this.store,
       channel: undefined,
@@ -92,6 +94,11 @@ class Supervision implements Supervisor {
       hashKey: this.hashKey,
     });
     await engines.close();
+  }
+
+  private async loadProven(): Promise<Config> {
+    const config = await loadConfig(this.file);
+    await this.prove(config);
     return config;
   }
 
@@ -101,7 +108,7 @@ class Supervision implements Supervisor {
   }
 
   private async takeOver(): Promise<void> {
-    const next = await this.prove().catch((error: unknown) => {
+    const next = await this.loadProven().catch((error: unknown) => {
       this.log.note('error', `reload refused, the running config stays: ${describeFault(error)}`);
       throw error;
     });
@@ -177,8 +184,17 @@ class Supervision implements Supervisor {
   }
 
   private sendSnapshot(member: Member): void {
-    const message: SnapshotMessage<Config> = { version: this.version, config: this.config, hashKey: this.hashKey };
+    const message: SnapshotMessage<Config> = {
+      version: this.version,
+      config: this.config,
+      hashKey: this.hashKey,
+      workers: this.workerCount(),
+    };
     member.channel.send(TOPICS.snapshot, message);
+  }
+
+  private workerCount(): number {
+    return this.config.workers === 'auto' ? availableParallelism() : this.config.workers;
   }
 
   private readyStates(): WorkerState[] {

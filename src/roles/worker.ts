@@ -77,6 +77,7 @@ async function open(message: SnapshotMessage<Config>, deps: OpenDeps): Promise<P
     clock: systemClock,
     log: (level, text, fields) => log.note(level, text, fields),
     hashKey: message.hashKey,
+    share: message.workers,
     onFault: quietly(log),
   });
   const gate = createGate({
@@ -106,6 +107,7 @@ async function swap(parts: Parts, message: SnapshotMessage<Config>, deps: Omit<O
     clock: systemClock,
     log: (level, text, fields) => log.note(level, text, fields),
     hashKey: message.hashKey,
+    share: message.workers,
     onFault: quietly(log),
   });
   const before = parts.engines;
