@@ -21,20 +21,38 @@ const of = (kind: FindingKind, more: Partial<Finding> = {}): Finding => ({
 });
 const match = (severity: Severity, id = 'SQLI-001'): Finding => of('match', { id, severity });
 const limitOf = (policy: string, retryAfterMs: number): Finding => {
-  const limit: LimitState = { policy, by: 'ip', limit: 5, windowMs: 60_000, remaining: 0, resetMs: 60_000, retryAfterMs };
+  const limit: LimitState = {
+    policy,
+    by: 'ip',
+    limit: 5,
+    windowMs: 60_000,
+    remaining: 0,
+    resetMs: 60_000,
+    retryAfterMs,
+  };
   return of('limit', { id: `LIMIT-${policy}`, points: 25, limit });
 };
 const note = of('note', { points: 40 });
 const seen = (finding: Finding): Finding => ({ ...finding, observed: true });
 
-type Row = readonly [name: string, findings: readonly Finding[], score: number, wanted: readonly [string, number, ...string[]]];
+type Row = readonly [
+  name: string,
+  findings: readonly Finding[],
+  score: number,
+  wanted: readonly [string, number, ...string[]],
+];
 
 const ROWS: readonly Row[] = [
   ['nothing found passes', [], 0, ['pass', 0]],
   ['a high score without a match passes', [note], 95, ['pass', 0]],
   ['what cannot be read is refused as 400', [of('malformed')], 0, ['block', 400]],
   ['and with its own status', [of('malformed', { status: 415 })], 0, ['block', 415]],
-  ['before anything else', [match(4), of('deny'), of('malformed', { status: 413 })], 100, ['block', 413, 'SQLI-001']],
+  [
+    'before anything else',
+    [match(4), of('deny'), of('malformed', { status: 413 })],
+    100,
+    ['block', 413, 'SQLI-001'],
+  ],
   ['a stage that could not judge is an error', [of('malformed', { status: 503 })], 0, ['error', 503]],
   ['a banned address is refused', [of('deny', { points: 100 })], 100, ['block', 403]],
   ['unless it is allowlisted', [of('allow'), of('deny')], 0, ['pass', 0]],
@@ -44,8 +62,18 @@ const ROWS: readonly Row[] = [
   ['a lesser match at 79 passes, named', [match(3)], 79, ['pass', 0, 'SQLI-001']],
   ['over the limit without a match: 429', [limitOf('api', 1000)], 25, ['limit', 429]],
   ['never 403 for a limit, whatever the score', [limitOf('api', 1000), note], 100, ['limit', 429]],
-  ['over the limit with a lesser match below 80: 429', [limitOf('api', 1000), match(2)], 60, ['limit', 429, 'SQLI-001']],
-  ['over the limit with a match at 80: 403', [limitOf('api', 1000), match(2)], 80, ['block', 403, 'SQLI-001']],
+  [
+    'over the limit with a lesser match below 80: 429',
+    [limitOf('api', 1000), match(2)],
+    60,
+    ['limit', 429, 'SQLI-001'],
+  ],
+  [
+    'over the limit with a match at 80: 403',
+    [limitOf('api', 1000), match(2)],
+    80,
+    ['block', 403, 'SQLI-001'],
+  ],
   ['over the limit with severity 4: 403', [limitOf('api', 1000), match(4)], 30, ['block', 403, 'SQLI-001']],
   ['an allowlisted address has no limit', [of('allow'), limitOf('api', 1000)], 25, ['pass', 0]],
   ['two matches are both named', [match(1), match(4, 'XSS-1')], 20, ['block', 403, 'SQLI-001', 'XSS-1']],
@@ -78,7 +106,10 @@ t.test('observe mode refuses nothing and says what it would have done', async (t
 
 t.test('the limit with the longest wait speaks', async (test) => {
   const findings = [limitOf('a', 500), limitOf('b', 9000), limitOf('c', 700)];
-  test.match(decide(findings, 25, { config, observe: false }), { limit: { policy: 'b' }, wouldChange: /9 s.*b/ });
+  test.match(decide(findings, 25, { config, observe: false }), {
+    limit: { policy: 'b' },
+    wouldChange: /9 s.*b/,
+  });
 });
 
 t.test('the ladder answers a score alone, highest tier first', async (test) => {
@@ -106,11 +137,19 @@ const anyFinding = fc.record({
 
 t.test('observed findings never change a decision', async () => {
   fc.assert(
-    fc.property(fc.array(anyFinding), fc.array(anyFinding), fc.integer({ min: 0, max: 100 }), (real, extra, score) => {
-      const alone = decide(real, score, { config: tiers, observe: false });
-      const mixed = decide([...extra.map(seen), ...real, ...extra.map(seen)], score, { config: tiers, observe: false });
-      return JSON.stringify(alone) === JSON.stringify(mixed);
-    }),
+    fc.property(
+      fc.array(anyFinding),
+      fc.array(anyFinding),
+      fc.integer({ min: 0, max: 100 }),
+      (real, extra, score) => {
+        const alone = decide(real, score, { config: tiers, observe: false });
+        const mixed = decide([...extra.map(seen), ...real, ...extra.map(seen)], score, {
+          config: tiers,
+          observe: false,
+        });
+        return JSON.stringify(alone) === JSON.stringify(mixed);
+      },
+    ),
   );
 });
 

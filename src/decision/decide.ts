@@ -1,13 +1,19 @@
 /**
- * From findings to one decision: pure. Order: what cannot be read, bans, a match that refuses by itself, a match on
- * a bad score, a limit, the ladder. An allowlisted client is never banned or limited; rules still hold for it.
+ * From findings to one decision: pure. Order: what cannot be read, bans, a match that refuses by itself, a
+ * match on a bad score, a limit, the ladder. An allowlisted client is never banned or limited; rules still
+ * hold for it.
  */
 import type { Decision } from '../core/decision.js';
 import type { Action } from '../core/event.js';
 import type { Finding } from '../core/finding.js';
 import type { DecisionConfig } from './config.js';
 
-const PASS: Decision = Object.freeze({ action: 'pass', status: 0, reason: 'nothing against it', ruleIds: [] });
+const PASS: Decision = Object.freeze({
+  action: 'pass',
+  status: 0,
+  reason: 'nothing against it',
+  ruleIds: [],
+});
 
 export function decide(
   findings: readonly Finding[],
@@ -18,7 +24,14 @@ export function decide(
   const verdict = judge(sort(findings), score, options.config);
   if (!options.observe || verdict.action === 'pass') return verdict;
   const { action, reason, ruleIds, wouldChange } = verdict;
-  return { action: 'observe', status: 0, reason: `observe mode: ${reason}`, ruleIds, wouldBe: action, ...also(wouldChange) };
+  return {
+    action: 'observe',
+    status: 0,
+    reason: `observe mode: ${reason}`,
+    ruleIds,
+    wouldBe: action,
+    ...also(wouldChange),
+  };
 }
 
 type Sorted = Readonly<{
@@ -54,15 +67,24 @@ function judge(found: Sorted, score: number, config: DecisionConfig): Decision {
     const { status = 400, message } = found.malformed;
     return { action: status === 503 ? 'error' : 'block', status, reason: message, ruleIds };
   }
-  if (found.deny !== undefined) return block(found.deny.message, [], 'taking the address off the list would have passed it on');
+  if (found.deny !== undefined)
+    return block(found.deny.message, [], 'taking the address off the list would have passed it on');
   const severe = found.matches.find((finding) => (finding.severity ?? 1) >= config.blockSeverity);
   if (severe !== undefined) {
     const reason = `rule ${severe.id} (severity ${severe.severity}) matched: ${severe.message}`;
-    return block(reason, ruleIds, `without ${listed(severeIds(found, config))} the score would decide: now ${score}`);
+    return block(
+      reason,
+      ruleIds,
+      `without ${listed(severeIds(found, config))} the score would decide: now ${score}`,
+    );
   }
   if (found.matches.length > 0 && score >= config.blockScore) {
     const reason = `score ${score} is at or above ${config.blockScore} and ${listed(ruleIds)} matched`;
-    return block(reason, ruleIds, `a score below ${config.blockScore} (now ${score}) or no rule match would have passed`);
+    return block(
+      reason,
+      ruleIds,
+      `a score below ${config.blockScore} (now ${score}) or no rule match would have passed`,
+    );
   }
   if (found.limit !== undefined) return limited(found.limit, ruleIds);
   return climb(score, { ruleIds, config });
@@ -72,10 +94,20 @@ function limited(finding: Finding, ruleIds: readonly string[]): Decision {
   const { limit } = finding;
   const waitS = Math.ceil((limit?.retryAfterMs ?? 0) / 1000);
   const wouldChange = `waiting ${waitS} s, or a wider limit in policy ${limit?.policy ?? finding.id}, would have passed`;
-  return { action: 'limit', status: 429, reason: finding.message, ruleIds, wouldChange, ...(limit && { limit }) };
+  return {
+    action: 'limit',
+    status: 429,
+    reason: finding.message,
+    ruleIds,
+    wouldChange,
+    ...(limit && { limit }),
+  };
 }
 
-function climb(score: number, about: Readonly<{ ruleIds: readonly string[]; config: DecisionConfig }>): Decision {
+function climb(
+  score: number,
+  about: Readonly<{ ruleIds: readonly string[]; config: DecisionConfig }>,
+): Decision {
   const { ruleIds, config } = about;
   const tier = [...config.ladder].sort((a, b) => b.atScore - a.atScore).find((each) => score >= each.atScore);
   if (tier !== undefined) {
@@ -84,9 +116,15 @@ function climb(score: number, about: Readonly<{ ruleIds: readonly string[]; conf
     if (tier.rung === 'refuse') return { ...block(reason, ruleIds, wouldChange) };
     return { action: 'throttle', status: 0, reason, ruleIds, delayMs: tier.delay, wouldChange };
   }
-  if (ruleIds.length === 0) return score === 0 ? PASS : { ...PASS, reason: `score ${score}, no rule matched` };
+  if (ruleIds.length === 0)
+    return score === 0 ? PASS : { ...PASS, reason: `score ${score}, no rule matched` };
   const wouldChange = `a score of ${config.blockScore} (now ${score}) would have refused it`;
-  return { ...PASS, reason: `${listed(ruleIds)} matched, score ${score} is below ${config.blockScore}`, ruleIds, wouldChange };
+  return {
+    ...PASS,
+    reason: `${listed(ruleIds)} matched, score ${score} is below ${config.blockScore}`,
+    ruleIds,
+    wouldChange,
+  };
 }
 
 function block(reason: string, ruleIds: readonly string[], wouldChange: string): Decision {
@@ -96,5 +134,7 @@ function block(reason: string, ruleIds: readonly string[], wouldChange: string):
 
 const also = (wouldChange: string | undefined) => (wouldChange === undefined ? {} : { wouldChange });
 const severeIds = (found: Sorted, config: DecisionConfig): string[] =>
-  found.matches.filter((finding) => (finding.severity ?? 1) >= config.blockSeverity).map((finding) => finding.id);
+  found.matches
+    .filter((finding) => (finding.severity ?? 1) >= config.blockSeverity)
+    .map((finding) => finding.id);
 const listed = (ids: readonly string[]): string => ids.join(' and ');

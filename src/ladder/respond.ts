@@ -1,7 +1,7 @@
 /**
- * What a refused client is told: a status, a request id, and for limits when to come back; never a rule. HTML for
- * navigations, problem+json (RFC 9457) or the short JSON for the rest. Limits speak in Retry-After (RFC 9110
- * section 10.2.3) and RateLimit fields (draft-ietf-httpapi-ratelimit-headers).
+ * What a refused client is told: a status, a request id, and for limits when to come back; never a rule. HTML
+ * for navigations, problem+json (RFC 9457) or the short JSON for the rest. Limits speak in Retry-After (RFC
+ * 9110 section 10.2.3) and RateLimit fields (draft-ietf-httpapi-ratelimit-headers).
  */
 import type { Decision } from '../core/decision.js';
 
@@ -21,13 +21,19 @@ const WORDS: Readonly<Record<number, Words>> = {
   403: { title: 'Forbidden', sentence: 'This request was refused.' },
   408: { title: 'Request Timeout', sentence: 'The request did not arrive in time.' },
   413: { title: 'Content Too Large', sentence: 'The request is larger than this site accepts.' },
-  415: { title: 'Unsupported Media Type', sentence: 'The request is written in a form this site does not read.' },
+  415: {
+    title: 'Unsupported Media Type',
+    sentence: 'The request is written in a form this site does not read.',
+  },
   421: { title: 'Misdirected Request', sentence: 'There is no such site here.' },
   429: { title: 'Too Many Requests', sentence: 'You have sent too many requests.' },
   501: { title: 'Not Implemented', sentence: 'This site does not support that kind of request.' },
   502: { title: 'Bad Gateway', sentence: 'The site did not answer. Please try again in a moment.' },
   503: { title: 'Service Unavailable', sentence: 'The site is busy. Please try again in a moment.' },
-  504: { title: 'Gateway Timeout', sentence: 'The site took too long to answer. Please try again in a moment.' },
+  504: {
+    title: 'Gateway Timeout',
+    sentence: 'The site took too long to answer. Please try again in a moment.',
+  },
 };
 
 /** `dice`: 0 to 1, spreads Retry-After so that refused clients do not all return in one second. */
@@ -37,7 +43,14 @@ export function renderRefusal(decision: Decision, to: RefusalTo, dice: () => num
   const waitS = status === 429 ? retryAfter(decision, dice()) : 0;
   const sentence = waitS > 0 ? `${words.sentence} Please try again in ${inWords(waitS)}.` : words.sentence;
   const [type, body] = write({ title: words.title, sentence }, status, to);
-  const headers = ['Content-Type', type, 'Content-Length', String(Buffer.byteLength(body)), 'Cache-Control', 'no-store'];
+  const headers = [
+    'Content-Type',
+    type,
+    'Content-Length',
+    String(Buffer.byteLength(body)),
+    'Cache-Control',
+    'no-store',
+  ];
   headers.push('X-Request-Id', to.requestId);
   if (waitS > 0) headers.push('Retry-After', String(waitS), ...rateLimitFields(decision));
   return { status, headers, body };
@@ -47,8 +60,16 @@ function write(words: Words, status: number, to: RefusalTo): readonly [string, s
   const { requestId } = to;
   if (isNavigation(to)) return ['text/html; charset=utf-8', page(words, status, requestId)];
   const wantsProblem = to.accept.includes('application/problem+json');
-  if (status === 403 && !wantsProblem) return ['application/json', JSON.stringify({ error: 'Forbidden', requestId })];
-  const problem = { type: 'about:blank', title: words.title, status, detail: words.sentence, requestId, error: words.title };
+  if (status === 403 && !wantsProblem)
+    return ['application/json', JSON.stringify({ error: 'Forbidden', requestId })];
+  const problem = {
+    type: 'about:blank',
+    title: words.title,
+    status,
+    detail: words.sentence,
+    requestId,
+    error: words.title,
+  };
   return ['application/problem+json', JSON.stringify(problem)];
 }
 
@@ -81,8 +102,10 @@ function rateLimitFields(decision: Decision): string[] {
   const name = `"${limit.policy.replace(/[^\x20\x21\x23-\x5b\x5d-\x7e]/g, '')}"`;
   const resetS = Math.ceil(limit.resetMs / 1000);
   return [
-    'RateLimit-Policy', `${name};q=${limit.limit};w=${Math.ceil(limit.windowMs / 1000)}`,
-    'RateLimit', `${name};r=${Math.max(0, Math.floor(limit.remaining))};t=${resetS}`,
+    'RateLimit-Policy',
+    `${name};q=${limit.limit};w=${Math.ceil(limit.windowMs / 1000)}`,
+    'RateLimit',
+    `${name};r=${Math.max(0, Math.floor(limit.remaining))};t=${resetS}`,
   ];
 }
 

@@ -1,8 +1,8 @@
 /**
- * The JSON log: a bounded queue in front of one target, written in batches off the request path. A full disk, a
- * dead or slow reader loses lines, counts them and says so on standard error once a minute; it never stops
- * traffic, spins or throws. Not pino: its sonic-boom destination has crashed or gone silent in just these cases
- * (pinojs/pino #2351, sonic-boom #162), and one event type needs no logger.
+ * The JSON log: a bounded queue in front of one target, written in batches off the request path. A full disk,
+ * a dead or slow reader loses lines, counts them and says so on standard error once a minute; it never stops
+ * traffic, spins or throws. Not pino: its sonic-boom destination has crashed or gone silent in just these
+ * cases (pinojs/pino #2351, sonic-boom #162), and one event type needs no logger.
  */
 import { write } from 'node:fs';
 import type { LogConfig } from './config.js';
@@ -81,7 +81,8 @@ class Sink {
   }
 
   push(line: string): void {
-    const full = this.queue.length >= this.config.queueEvents || this.queueBytes + line.length > this.config.queueBytes;
+    const full =
+      this.queue.length >= this.config.queueEvents || this.queueBytes + line.length > this.config.queueBytes;
     if (full || this.state === 'closed') {
       this.dropped++;
       this.report('the queue is full');
@@ -147,12 +148,15 @@ class Sink {
     return this.rest === undefined ? bytes : Buffer.concat([this.rest, bytes]);
   }
 
-  /** Answers why a part could not be written; its lines are counted as lost. A full pipe is waited for a second. */
+  /**
+   * Answers why a part could not be written; its lines are counted as lost. A full pipe is waited for a
+   * second.
+   */
   private async writeAll(bytes: Buffer): Promise<string | undefined> {
     const pending = this.rest?.length ?? 0;
     this.rest = undefined;
     let at = 0;
-    for (let tries = 0; at < bytes.length; ) {
+    for (let tries = 0; at < bytes.length;) {
       try {
         at += await this.target.write(bytes.subarray(at));
         tries = 0;
@@ -177,7 +181,7 @@ class Sink {
       from = bytes.indexOf(LINE_END, at) + 1;
       this.rest = Buffer.from(bytes.subarray(at, from));
     }
-    for (let next = from; (next = bytes.indexOf(LINE_END, next) + 1) > 0; ) this.dropped++;
+    for (let next = from; (next = bytes.indexOf(LINE_END, next) + 1) > 0;) this.dropped++;
   }
 
   private report(why: string): void {

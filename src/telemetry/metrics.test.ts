@@ -6,21 +6,38 @@ import { eventFor } from './testing.js';
 
 const config = metricsSection.parse({});
 const open = () => createMetrics(config, { sites: ['shop'] });
-const overIpc = (snapshot: MetricSnapshot): MetricSnapshot => JSON.parse(JSON.stringify(snapshot)) as MetricSnapshot;
+const overIpc = (snapshot: MetricSnapshot): MetricSnapshot =>
+  JSON.parse(JSON.stringify(snapshot)) as MetricSnapshot;
 
 const total = (text: string, name: string): number =>
-  [...text.matchAll(new RegExp(`^${name}(?:\\{[^}]*\\})? ([\\d.e+]+)$`, 'gm'))].reduce((sum, [, n]) => sum + Number(n), 0);
-const seriesOf = (text: string): number => text.split('\n').filter((line) => line !== '' && !line.startsWith('#')).length;
+  [...text.matchAll(new RegExp(`^${name}(?:\\{[^}]*\\})? ([\\d.e+]+)$`, 'gm'))].reduce(
+    (sum, [, n]) => sum + Number(n),
+    0,
+  );
+const seriesOf = (text: string): number =>
+  text.split('\n').filter((line) => line !== '' && !line.startsWith('#')).length;
 
 const limitStep: Step = {
-  stage: 'limits', before: 0, after: 25, durationUs: 9,
+  stage: 'limits',
+  before: 0,
+  after: 25,
+  durationUs: 9,
   findings: [{ id: 'LIMIT-API', kind: 'limit', points: 25, message: 'm' }],
 };
 
 t.test('an event is counted under closed labels', async (test) => {
   const metrics = open();
   metrics.record(eventFor({ bytesIn: 10 }));
-  metrics.record(eventFor({ site: 'else', method: 'BREW', status: 0, action: 'limit', steps: [limitStep], clientAborted: true }));
+  metrics.record(
+    eventFor({
+      site: 'else',
+      method: 'BREW',
+      status: 0,
+      action: 'limit',
+      steps: [limitStep],
+      clientAborted: true,
+    }),
+  );
   metrics.gauge('in_flight', 'x', () => 7);
   const text = await sumOf([overIpc(await metrics.snapshot())]);
   const lines = [
@@ -37,12 +54,36 @@ t.test('an event is counted under closed labels', async (test) => {
   test.match(text, /tidegate_nodejs_eventloop_lag/);
 });
 
+t.test('an origin that failed is counted by kind', async (test) => {
+  const rows = [
+    ['ECONNREFUSED', 'refused'],
+    ['ECONNRESET', 'reset'],
+    ['UND_ERR_HEADERS_TIMEOUT', 'timeout'],
+    ['ENOTFOUND', 'dns'],
+    ['UNHEARD_OF', 'other'],
+  ] as const;
+  for (const [code, kind] of rows) {
+    const metrics = open();
+    const upstream = { address: 'http://10.0.0.1', status: 0, durationUs: 1, attempts: 2, error: code };
+    metrics.record(eventFor({ status: 502, action: 'error', error: 'no answer', upstream }));
+    const text = await sumOf([await metrics.snapshot()]);
+    test.ok(text.includes(`tidegate_upstream_errors_total{kind="${kind}"} 1`), code);
+    test.ok(text.includes('tidegate_upstream_retries_total 1'), code);
+  }
+});
+
 t.test('what clients choose adds no series', async (test) => {
   const metrics = open();
   const attack = (from: number, count: number): void => {
     for (let n = from; n < from + count; n++) {
       metrics.record(
-        eventFor({ path: `/p${n}`, host: `h${n}.test`, site: `s${n}`, method: `FOO${n}`, client: { ip: `10.0.${n}`, key: `k${n}` } }),
+        eventFor({
+          path: `/p${n}`,
+          host: `h${n}.test`,
+          site: `s${n}`,
+          method: `FOO${n}`,
+          client: { ip: `10.0.${n}`, key: `k${n}` },
+        }),
       );
     }
   };
@@ -60,7 +101,9 @@ t.test('what clients choose adds no series', async (test) => {
 t.test('findings beyond the bound go to `other` and are counted', async (test) => {
   const metrics = open();
   for (let n = 0; n < 2500; n++) {
-    metrics.record(eventFor({ steps: [{ ...limitStep, findings: [{ ...limitStep.findings[0]!, id: `F-${n}` }] }] }));
+    metrics.record(
+      eventFor({ steps: [{ ...limitStep, findings: [{ ...limitStep.findings[0]!, id: `F-${n}` }] }] }),
+    );
   }
   const text = await sumOf([await metrics.snapshot()]);
   test.equal(total(text, 'tidegate_findings_total'), 2500);

@@ -1,7 +1,7 @@
 /**
- * Prometheus metrics of one process, and their sum over workers. Every label comes from a closed set fixed when the
- * config loads (site, rule, policy, stage, action, method or `other`), so nobody outside can add a series. A
- * worker that died stays in the sum with its last counters.
+ * Prometheus metrics of one process, and their sum over workers. Every label comes from a closed set fixed
+ * when the config loads (site, rule, policy, stage, action, method or `other`), so nobody outside can add a
+ * series. A worker that died stays in the sum with its last counters.
  */
 import client, { AggregatorRegistry, Counter, Gauge, Histogram, Registry } from 'prom-client';
 import type { DecisionEvent } from '../core/event.js';
@@ -29,79 +29,32 @@ const UPSTREAM_SECONDS = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.
 type Tally = { child: Counter.Internal; pending: number };
 const countUp = (tally: Tally, by = 1): void => void (tally.pending += by);
 
+/** `sets.sites`: the configured names; any other site counts as `other`. */
 export function createMetrics(config: MetricsConfig, sets: MetricSets): Metrics {
   const registry = new Registry();
   const { prefix } = config;
-  const tallies: Tally[] = [];
-  const counter = (name: string, help: string, labelNames: string[] = []) =>
-    new Counter({ name: `${prefix}${name}`, help, labelNames, registers: [registry] });
-  const tallyOf = (of: Counter, labels: Record<string, string> = {}): Tally => {
-    const tally = { child: of.labels(labels), pending: 0 };
-    tallies.push(tally);
-    return tally;
-  };
-  const histogram = (name: string, help: string, buckets: number[]) =>
-    new Histogram({ name: `${prefix}${name}`, help, buckets, labelNames: ['stage'], registers: [registry] });
-
-  const requests = counter('requests_total', 'Requests by site, method, what was done and class of the status.', [
-    'site', 'method', 'action', 'status',
-  ]);
-  const findings = counter('findings_total', 'Findings by id: rules, limits, lists, header checks.', ['id', 'stage']);
-  const overflow = tallyOf(counter('label_overflow_total', 'Labels that went to `other` since their set was full.'));
-  const aborts = tallyOf(counter('client_aborts_total', 'Clients that left before the end.'));
-  const bytesIn = tallyOf(counter('request_body_bytes_total', 'Bytes of request bodies.'));
-  const bytesOut = tallyOf(counter('response_body_bytes_total', 'Bytes of response bodies.'));
-  const retries = tallyOf(counter('upstream_retries_total', 'Attempts beyond the first.'));
-  const upstreamErrors = tallyOf(counter('upstream_errors_total', 'Requests the origin did not answer.'));
-  const stages = histogram('stage_duration_seconds', 'Time in each stage, of one request in eight; `total` is the whole request.', STAGE_SECONDS);
-  const upstream = new Histogram({
-    name: `${prefix}upstream_duration_seconds`, help: 'Time until the origin began to answer, of one request in eight.', buckets: UPSTREAM_SECONDS, registers: [registry],
-  });
-  const stageChildren = STAGE_NAMES.map((stage) => stages.labels({ stage }));
+  const counters = openCounters(prefix, registry);
+  const observe = openHistograms(prefix, registry);
   buildInfo(prefix, registry);
-
-  const sites = new Set(sets.sites);
-  const requestTallies = new Map<string, Tally>();
-  const findingTallies = new Map<string, Tally>();
-
-  const requestTally = (event: DecisionEvent): Tally => {
-    const site = sites.has(event.site) ? event.site : 'other';
-    const method = METHODS.has(event.method) ? event.method : 'other';
-    const action = ACTIONS.has(event.action) ? event.action : 'other';
-    const status = event.status >= 100 && event.status < 600 ? `${Math.floor(event.status / 100)}xx` : 'none';
-    const key = `${site} ${method} ${action} ${status}`;
-    let tally = requestTallies.get(key);
-    if (tally === undefined) requestTallies.set(key, (tally = tallyOf(requests, { site, method, action, status })));
-    return tally;
-  };
-  const findingTally = (id: string, stage: string): Tally => {
-    const key = `${stage} ${id}`;
-    const known = findingTallies.get(key);
-    if (known !== undefined) return known;
-    if (findingTallies.size >= FINDINGS_MAX && id !== 'other') {
-      countUp(overflow);
-      return findingTally('other', stage);
-    }
-    const tally = tallyOf(findings, { id, stage });
-    findingTallies.set(key, tally);
-    return tally;
-  };
+  const requestTally = requestTallies(counters, new Set(sets.sites));
+  const findingTally = findingTallies(counters);
+  const { aborts, bytesIn, bytesOut, retries } = counters;
 
   let sampled = 0;
   return {
     record(event) {
       countUp(requestTally(event));
-      for (const step of event.steps) for (const finding of step.findings) countUp(findingTally(finding.id, step.stage));
+      for (const step of event.steps) {
+        for (const finding of step.findings) countUp(findingTally(finding.id, step.stage));
+      }
       if (event.bytesIn > 0) countUp(bytesIn, event.bytesIn);
       if (event.bytesOut > 0) countUp(bytesOut, event.bytesOut);
       if (event.clientAborted === true) countUp(aborts);
-      if (event.upstream !== undefined && event.upstream.attempts > 1) countUp(retries, event.upstream.attempts - 1);
-      if (event.error !== undefined) countUp(upstreamErrors);
+      const attempts = event.upstream?.attempts ?? 0;
+      if (attempts > 1) countUp(retries, attempts - 1);
+      if (event.error !== undefined) countUp(counters.upstreamErrors[errorKind(event.upstream?.error)]);
       // Every eighth request is enough for a histogram and keeps seven lookups off the others.
-      if ((sampled++ & 7) !== 0) return;
-      const { durationUs } = event;
-      STAGE_NAMES.forEach((stage, index) => stageChildren[index]!.observe(durationUs[stage] / 1e6));
-      if (event.upstream !== undefined && event.upstream.status > 0) upstream.observe(event.upstream.durationUs / 1e6);
+      if ((sampled++ & 7) === 0) observe(event);
     },
     gauge(name, help, read) {
       new Gauge({
@@ -114,19 +67,128 @@ export function createMetrics(config: MetricsConfig, sets: MetricSets): Metrics 
       });
     },
     async snapshot() {
-      for (const tally of tallies) {
-        if (tally.pending === 0) continue;
-        tally.child.inc(tally.pending);
-        tally.pending = 0;
-      }
+      counters.settle();
       return registry.getMetricsAsJSON();
     },
   };
 }
 
+type ErrorKind = 'refused' | 'reset' | 'timeout' | 'dns' | 'other';
+
+/** System and undici codes → a closed set. */
+function errorKind(code: string | undefined): ErrorKind {
+  if (code === undefined) return 'other';
+  if (code === 'ECONNREFUSED' || code === 'EHOSTUNREACH' || code === 'ENETUNREACH') return 'refused';
+  if (code === 'ECONNRESET' || code === 'EPIPE' || code === 'UND_ERR_SOCKET') return 'reset';
+  if (code.includes('TIMEOUT') || code === 'ETIMEDOUT') return 'timeout';
+  return code === 'ENOTFOUND' || code === 'EAI_AGAIN' ? 'dns' : 'other';
+}
+
+type Counters = ReturnType<typeof openCounters>;
+
+function openCounters(prefix: string, registry: Registry) {
+  const tallies: Tally[] = [];
+  const open = (name: string, help: string, labelNames: string[] = []): Counter =>
+    new Counter({ name: `${prefix}${name}`, help, labelNames, registers: [registry] });
+  const tallyOf = (of: Counter, labels: Record<string, string> = {}): Tally => {
+    const tally = { child: of.labels(labels), pending: 0 };
+    tallies.push(tally);
+    return tally;
+  };
+  const plain = (name: string, help: string): Tally => tallyOf(open(name, help));
+  const errors = open('upstream_errors_total', 'Requests the origin did not answer, by kind.', ['kind']);
+  const errorTally = (kind: ErrorKind): Tally => tallyOf(errors, { kind });
+  const requestLabels = ['site', 'method', 'action', 'status'];
+  return {
+    tallyOf,
+    requests: open('requests_total', 'Requests by site, method, action and class of status.', requestLabels),
+    findings: open('findings_total', 'Findings by id: rules, limits, lists, header checks.', ['id', 'stage']),
+    overflow: plain('label_overflow_total', 'Labels that went to `other` since their set was full.'),
+    aborts: plain('client_aborts_total', 'Clients that left before the end.'),
+    bytesIn: plain('request_body_bytes_total', 'Bytes of request bodies.'),
+    bytesOut: plain('response_body_bytes_total', 'Bytes of response bodies.'),
+    retries: plain('upstream_retries_total', 'Attempts beyond the first.'),
+    upstreamErrors: {
+      refused: errorTally('refused'),
+      reset: errorTally('reset'),
+      timeout: errorTally('timeout'),
+      dns: errorTally('dns'),
+      other: errorTally('other'),
+    } satisfies Record<ErrorKind, Tally>,
+    /** Hands what was counted since the last time to prom-client. */
+    settle(): void {
+      for (const tally of tallies) {
+        if (tally.pending > 0) tally.child.inc(tally.pending);
+        tally.pending = 0;
+      }
+    },
+  };
+}
+
+function openHistograms(prefix: string, registry: Registry): (event: DecisionEvent) => void {
+  const stages = new Histogram({
+    name: `${prefix}stage_duration_seconds`,
+    help: 'Time in each stage, of one request in eight; `total` is the whole request.',
+    buckets: STAGE_SECONDS,
+    labelNames: ['stage'],
+    registers: [registry],
+  });
+  const upstream = new Histogram({
+    name: `${prefix}upstream_duration_seconds`,
+    help: 'Time until the origin began to answer, of one request in eight.',
+    buckets: UPSTREAM_SECONDS,
+    registers: [registry],
+  });
+  const children = STAGE_NAMES.map((stage) => ({ stage, child: stages.labels({ stage }) }));
+  return (event) => {
+    for (const { stage, child } of children) child.observe(event.durationUs[stage] / 1e6);
+    const origin = event.upstream;
+    if (origin !== undefined && origin.status > 0) upstream.observe(origin.durationUs / 1e6);
+  };
+}
+
+/** At most (sites + 1) × 8 × 7 × 6 of them, each opened when first needed. */
+function requestTallies(counters: Counters, sites: ReadonlySet<string>): (event: DecisionEvent) => Tally {
+  const known = new Map<string, Tally>();
+  return (event) => {
+    const site = sites.has(event.site) ? event.site : 'other';
+    const method = METHODS.has(event.method) ? event.method : 'other';
+    const action = ACTIONS.has(event.action) ? event.action : 'other';
+    const status = event.status >= 100 && event.status < 600 ? `${Math.floor(event.status / 100)}xx` : 'none';
+    const key = `${site} ${method} ${action} ${status}`;
+    let tally = known.get(key);
+    if (tally === undefined) {
+      tally = counters.tallyOf(counters.requests, { site, method, action, status });
+      known.set(key, tally);
+    }
+    return tally;
+  };
+}
+
+function findingTallies(counters: Counters): (id: string, stage: string) => Tally {
+  const known = new Map<string, Tally>();
+  const find = (id: string, stage: string): Tally => {
+    const key = `${stage} ${id}`;
+    const tally = known.get(key);
+    if (tally !== undefined) return tally;
+    if (known.size >= FINDINGS_MAX && id !== 'other') {
+      countUp(counters.overflow);
+      return find('other', stage);
+    }
+    const opened = counters.tallyOf(counters.findings, { id, stage });
+    known.set(key, opened);
+    return opened;
+  };
+  return find;
+}
+
 function buildInfo(prefix: string, registry: Registry): void {
   const info = new Gauge({
-    name: `${prefix}build_info`, help: 'Always 1; the labels say what runs.', labelNames: ['node'], registers: [registry], aggregator: 'first',
+    name: `${prefix}build_info`,
+    help: 'Always 1; the labels say what runs.',
+    labelNames: ['node'],
+    registers: [registry],
+    aggregator: 'first',
   });
   info.set({ node: process.version }, 1);
   client.collectDefaultMetrics({ register: registry, prefix });

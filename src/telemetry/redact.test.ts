@@ -26,8 +26,17 @@ t.test('parameters that hold secrets are masked, others are not', async (test) =
 });
 
 const evidenceOf = (target: string, text: string): Evidence | undefined => {
-  const finding: Finding = { id: 'A-1', kind: 'match', points: 0, message: 'm', evidence: { target, text, transformations: [] } };
-  const event = eventFor({ action: 'block', steps: [{ stage: 'rules', before: 0, after: 0, durationUs: 0, findings: [finding] }] });
+  const finding: Finding = {
+    id: 'A-1',
+    kind: 'match',
+    points: 0,
+    message: 'm',
+    evidence: { target, text, transformations: [] },
+  };
+  const event = eventFor({
+    action: 'block',
+    steps: [{ stage: 'rules', before: 0, after: 0, durationUs: 0, findings: [finding] }],
+  });
   return redactEvent(event, 1024).steps[0]?.findings[0]?.evidence;
 };
 
@@ -57,20 +66,42 @@ t.test('evidence keeps its place; the text of a secret goes', async (test) => {
 
 t.test('long fields are cut, rule ids and the decision never', async (test) => {
   const finding: Finding = {
-    id: 'A-1', kind: 'match', points: 1, message: 'm'.repeat(5000),
+    id: 'A-1',
+    kind: 'match',
+    points: 1,
+    message: 'm'.repeat(5000),
     evidence: { target: `query:${'t'.repeat(5000)}`, text: 'x'.repeat(5000), transformations: [] },
   };
   const long = 'z'.repeat(64 * 1024);
   const ruleIds = Array.from({ length: 300 }, (_, n) => `RULE-${n}`);
   const event = eventFor({
-    action: 'block', status: 403, ruleIds, host: long, path: long, method: long, query: long, reason: long, error: long,
+    action: 'block',
+    status: 403,
+    ruleIds,
+    host: long,
+    path: long,
+    method: long,
+    query: long,
+    reason: long,
+    error: long,
     client: { ip: '192.0.2.1', key: '192.0.2.1', userAgent: long },
-    steps: [{ stage: 'rules', before: 0, after: 0, durationUs: 0, findings: ruleIds.map((id) => ({ ...finding, id })) }],
+    steps: [
+      {
+        stage: 'rules',
+        before: 0,
+        after: 0,
+        durationUs: 0,
+        findings: ruleIds.map((id) => ({ ...finding, id })),
+      },
+    ],
   });
   const got = redactEvent(event, 1024);
   test.ok(JSON.stringify(got).length < 160_000, 'bounded', { length: JSON.stringify(got).length });
   test.same(got.ruleIds, ruleIds);
-  test.same(got.steps[0]?.findings.map(({ id }) => id), ruleIds);
+  test.same(
+    got.steps[0]?.findings.map(({ id }) => id),
+    ruleIds,
+  );
   test.match(got, { action: 'block', status: 403 });
   test.equal(got.client.userAgent?.length, 1025);
 });

@@ -1,6 +1,6 @@
 /**
- * The one place where secrets are masked and long request text is cut. Rule ids and decisions are never touched.
- * Names decide what a secret is; a secret in a field with an innocent name is not recognised.
+ * The one place where secrets are masked and long request text is cut. Rule ids and decisions are never
+ * touched. Names decide what a secret is; a secret in a field with an innocent name is not recognised.
  */
 import { cut } from '../core/text.js';
 import type { DecisionEvent, Step } from '../core/event.js';
@@ -26,7 +26,7 @@ const WITH_EVIDENCE_MAX = 40;
 export function redactQuery(query: string): string {
   if (query === '') return query;
   let out = '';
-  for (let from = 0; from <= query.length; ) {
+  for (let from = 0; from <= query.length;) {
     let to = from;
     while (to < query.length && query[to] !== '&' && query[to] !== ';') to++;
     const equals = query.indexOf('=', from);

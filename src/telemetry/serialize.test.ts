@@ -6,7 +6,10 @@ import { serializeEvent } from './serialize.js';
 import { eventFor } from './testing.js';
 
 const step: Step = {
-  stage: 'rules', before: 0, after: 40, durationUs: 9,
+  stage: 'rules',
+  before: 0,
+  after: 40,
+  durationUs: 9,
   findings: [{ id: 'X-1', kind: 'match', points: 40, message: 'm', severity: 2 }],
 };
 
@@ -14,7 +17,10 @@ t.test('a line says what the event says', async (test) => {
   const rows: readonly (readonly [string, DecisionEvent])[] = [
     ['an ordinary one', eventFor()],
     ['with every optional field', eventFor({ clientAborted: true, bodyInspection: 'whole', worker: 3 })],
-    ['with all identities', eventFor({ client: { ip: '::1', key: '::/64', apiKey: 'k', user: 'u', session: 's' } })],
+    [
+      'with all identities',
+      eventFor({ client: { ip: '::1', key: '::/64', apiKey: 'k', user: 'u', session: 's' } }),
+    ],
     ['a pass with rules', eventFor({ ruleIds: ['A', 'B'], steps: [step] })],
     ['a refusal', eventFor({ action: 'block', status: 403, ruleIds: ['X-1'], steps: [step] })],
     ['an observed one', eventFor({ action: 'observe', wouldBe: 'block' })],
@@ -30,7 +36,13 @@ t.test('whatever the request holds: one valid line without control characters', 
   fc.assert(
     fc.property(text, text, text, text, fc.boolean(), (path, query, userAgent, host, quiet) => {
       const client = { ip: '192.0.2.1', key: '192.0.2.1', userAgent };
-      const event = eventFor({ path, query, host, client, ...(quiet ? {} : { action: 'block', steps: [step] }) });
+      const event = eventFor({
+        path,
+        query,
+        host,
+        client,
+        ...(quiet ? {} : { action: 'block', steps: [step] }),
+      });
       for (const line of [serializeEvent(event), serializeEvent(redactEvent(event, 64))]) {
         JSON.parse(line);
         for (const char of line) {

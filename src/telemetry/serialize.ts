@@ -1,7 +1,7 @@
 /**
- * One event, one line of JSON. The common event (passed, nothing found) is put together by hand: about a third of
- * JSON.stringify's cost. Line separators U+2028/2029 and control characters are escaped; lone surrogates cannot
- * occur in request text (it is Latin-1) and JSON.stringify escapes them elsewhere.
+ * One event, one line of JSON. The common event (passed, nothing found) is put together by hand: about a
+ * third of JSON.stringify's cost. Line separators U+2028/2029 and control characters are escaped; lone
+ * surrogates cannot occur in request text (it is Latin-1) and JSON.stringify escapes them elsewhere.
  */
 import type { DecisionEvent, Step } from '../core/event.js';
 
@@ -11,7 +11,10 @@ const LINE_SEPARATORS = /[\u2028\u2029\x7f-\x9f]/g;
 const text = (value: string): string => (PLAIN.test(value) ? `"${value}"` : json(value));
 
 function json(value: unknown): string {
-  return JSON.stringify(value).replace(LINE_SEPARATORS, (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`);
+  return JSON.stringify(value).replace(
+    LINE_SEPARATORS,
+    (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  );
 }
 
 /** Always valid JSON without a line end. */
@@ -20,7 +23,10 @@ export function serializeEvent(event: DecisionEvent): string {
 }
 
 const isPlain = (event: DecisionEvent): boolean =>
-  event.action === 'pass' && event.error === undefined && event.wouldBe === undefined && event.steps.every(isQuiet);
+  event.action === 'pass' &&
+  event.error === undefined &&
+  event.wouldBe === undefined &&
+  event.steps.every(isQuiet);
 
 const isQuiet = (step: Step): boolean => step.findings.length === 0 && step.skipped === undefined;
 

@@ -1,7 +1,8 @@
 /**
  * Where log bytes go: a file that may be rotated, or standard output. A pipe or socket is written without
- * blocking: a blocking write to a reader that stopped holds a thread for ever and the process at its exit (the
- * thread pool is joined). Writes to one are at most PIPE_BUF long, so that workers that share it never mix lines.
+ * blocking: a blocking write to a reader that stopped holds a thread for ever and the process at its exit
+ * (the thread pool is joined). Writes to one are at most PIPE_BUF long, so that workers that share it never
+ * mix lines.
  */
 import { close, fstat, fstatSync, open, stat, write } from 'node:fs';
 import { Socket } from 'node:net';
@@ -56,12 +57,19 @@ export function fileTarget(file: string, nowMs: () => number): Target {
   };
 }
 
-/** `fd` is 1 except in tests. Files and terminals are written as they are, pipes and sockets without blocking. */
+/**
+ * `fd` is 1 except in tests. Files and terminals are written as they are, pipes and sockets without blocking.
+ */
 export function streamTarget(fd: number): Target {
   const kind = kindOf(fd);
   if (kind !== 'pipe') {
     const batchBytes = kind === 'file' ? FILE_BATCH_BYTES : PIPE_BUF_BYTES;
-    return { batchBytes, write: (bytes) => writeOnce(fd, bytes), reopen() {}, close: () => Promise.resolve() };
+    return {
+      batchBytes,
+      write: (bytes) => writeOnce(fd, bytes),
+      reopen() {},
+      close: () => Promise.resolve(),
+    };
   }
   let socket: Socket | undefined;
   let ended: Error | undefined;
@@ -95,6 +103,8 @@ function kindOf(fd: number): 'file' | 'pipe' | 'other' {
 
 function writeOnce(fd: number, bytes: Buffer): Promise<number> {
   return new Promise((resolve, reject) => {
-    write(fd, bytes, 0, bytes.length, null, (error, count) => (error === null ? resolve(count) : reject(error)));
+    write(fd, bytes, 0, bytes.length, null, (error, count) =>
+      error === null ? resolve(count) : reject(error),
+    );
   });
 }

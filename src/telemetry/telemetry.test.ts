@@ -12,16 +12,24 @@ function parts(record: (event: DecisionEvent) => void = () => undefined) {
   const notable: DecisionEvent[] = [];
   const log = { line: (text: string) => void lines.push(text) } as unknown as EventLog;
   const metrics = { record } as unknown as Metrics;
-  return { lines, notable, deps: { log, metrics, notable: (event: DecisionEvent) => void notable.push(event) } };
+  return {
+    lines,
+    notable,
+    deps: { log, metrics, notable: (event: DecisionEvent) => void notable.push(event) },
+  };
 }
 
 t.test('nothing is written before the caller is done; then everything, in order', async (test) => {
   const { lines, notable, deps } = parts();
   const telemetry = createTelemetry(logSection.parse({}), deps);
-  for (let n = 0; n < 200; n++) telemetry.emit(eventFor({ requestId: `r${n}`, action: n % 2 === 0 ? 'pass' : 'block' }));
+  for (let n = 0; n < 200; n++)
+    telemetry.emit(eventFor({ requestId: `r${n}`, action: n % 2 === 0 ? 'pass' : 'block' }));
   test.equal(lines.length, 0);
   await sleep(50);
-  test.same(lines.map((line) => (JSON.parse(line) as DecisionEvent).requestId), Array.from({ length: 200 }, (_, n) => `r${n}`));
+  test.same(
+    lines.map((line) => (JSON.parse(line) as DecisionEvent).requestId),
+    Array.from({ length: 200 }, (_, n) => `r${n}`),
+  );
   test.equal(notable.length, 100, 'what did not simply pass is told');
   test.equal(telemetry.dropped(), 0);
 });

@@ -1,4 +1,7 @@
-/** Stage 6: after the answer. Events wait in a bounded queue and are worked off in small batches between requests. */
+/**
+ * Stage 6: after the answer. Events wait in a bounded queue and are worked off in small batches between
+ * requests.
+ */
 import type { DecisionEvent } from '../core/event.js';
 import type { LogConfig } from './config.js';
 import type { EventLog } from './log.js';

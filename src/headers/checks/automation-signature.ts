@@ -1,6 +1,6 @@
 /**
- * HTTP libraries and headless browsers that say so. Honest integrations use them too: points, never a refusal by
- * itself.
+ * HTTP libraries and headless browsers that say so. Honest integrations use them too: points, never a refusal
+ * by itself.
  */
 import { LRUCache } from 'lru-cache';
 import type { HeaderCheck } from '../check.js';

@@ -5,7 +5,12 @@ export const emptyUserAgent: HeaderCheck = {
   id: 'UA-EMPTY',
   create(config) {
     const points = config.points.emptyUserAgent;
-    const finding = { id: 'UA-EMPTY', kind: 'note', points, message: 'no User-Agent, or an empty one' } as const;
+    const finding = {
+      id: 'UA-EMPTY',
+      kind: 'note',
+      points,
+      message: 'no User-Agent, or an empty one',
+    } as const;
     return (facts) => ((facts.headers.get('user-agent') ?? '').trim() === '' ? finding : undefined);
   },
 };

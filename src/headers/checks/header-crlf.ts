@@ -1,7 +1,7 @@
 /**
- * CR, LF or NUL in a value, raw or as a percent-encoded line end followed by what would become a header or status
- * line if an origin copied the value into its answer (CWE-113). A line end alone is no sign: referers and cookies
- * carry people's text, so they are held to fields that nobody writes in prose.
+ * CR, LF or NUL in a value, raw or as a percent-encoded line end followed by what would become a header or
+ * status line if an origin copied the value into its answer (CWE-113). A line end alone is no sign: referers
+ * and cookies carry people's text, so they are held to fields that nobody writes in prose.
  */
 import type { HeaderCheck } from '../check.js';
 

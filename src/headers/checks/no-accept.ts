@@ -1,4 +1,6 @@
-/** Browsers send Accept with everything except some background fetches, which carry Sec-Fetch fields instead. */
+/**
+ * Browsers send Accept with everything except some background fetches, which carry Sec-Fetch fields instead.
+ */
 import type { HeaderCheck } from '../check.js';
 
 export const noAccept: HeaderCheck = {
