@@ -19,12 +19,24 @@ import { exchange, request } from '../support/raw-client.js';
 /** Denies `/bar/uploads/*.php` and `backup.sql`, as an operator's own rules would. */
 const OWN_RULES = {
   'own/deny-upload.yaml': `id: OWN-001
+title: Script among the uploads
 class: lfi
 severity: 4
-message: Script among the uploads.
 targets: [path]
-pattern: '^/bar/uploads/[^/]*\\.php'
-examples: { match: ['GET /bar/uploads/x.php'], pass: ['GET /bar/uploads/x.png'] }
+patterns: ['^/+bar/uploads/[^/]*\\.php']
+examples:
+  match: [{ target: path, value: /bar/uploads/x.php }]
+  pass: [{ target: path, value: /bar/uploads/x.png }]
+`,
+  'own/deny-backup.yaml': `id: OWN-002
+title: A database dump
+class: lfi
+severity: 4
+targets: [path]
+patterns: ['backup\\.sql']
+examples:
+  match: [{ target: path, value: /backup.sql }]
+  pass: [{ target: path, value: /backup }]
 `,
 };
 
@@ -68,6 +80,9 @@ t.test('B01: a rule on the path holds however many slashes open it', async (test
     await blocked(test, target, at, { bytes: request({ target }), statuses: [403] });
   }
   await passes(test, 'control: an image', at, { target: '/bar/uploads/x.png' });
+  for (const target of ['/backup.sql', '/backup%2Esql', '/backup%252Esql']) {
+    await blocked(test, `B03 (a) ${target}`, at, { bytes: request({ target }), statuses: [403] });
+  }
 });
 
 t.test('B03: decoding differs by stage; NUL bytes', async (test) => {
@@ -75,7 +90,6 @@ t.test('B03: decoding differs by stage; NUL bytes', async (test) => {
   const escaped = encodeURIComponent(SQLI);
   const rows: readonly { name: string; bytes: Buffer }[] = [
     { name: 'positive control', bytes: request({ target: `/?q=${escaped}` }) },
-    { name: '(a) an encoded dot', bytes: request({ target: '/backup%2Esql' }) },
     {
       name: '(b) encoded in the Referer',
       bytes: request({ headers: [['Referer', 'https://app.test/a?b=%3Bid%3Bcat%20%2Fetc%2Fpasswd']] }),
@@ -130,7 +144,6 @@ t.test('B05: host confusion and the catch-all host', async (test) => {
     'app.test/x',
     'app.test, admin.test',
     'app test',
-    '',
   ]) {
     await blocked(test, `(d) Host: ${host}`, at, { bytes: request({ host }), statuses: [400] });
   }

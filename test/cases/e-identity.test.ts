@@ -179,14 +179,13 @@ t.test('E04 and E08: dirty and half-written blocklists', async (test) => {
   test.ok(await until(() => at.gate.exit === undefined, 10), 'the gate runs on');
 });
 
-t.test('E08 (a): sources that are down at start', async (test) => {
-  const at = await bench(test, {
-    reputation: {
-      tor: { file: 'missing.json' },
-      blocklist: 'missing.txt',
-      asn: { database: 'missing.mmdb' },
-    },
-  });
+t.test('E08 (a): sources that are down or broken at start', async (test) => {
+  const reputation = {
+    tor: { url: 'http://127.0.0.1:1/details', timeout: '500ms' },
+    blocklist: 'block.txt',
+    asn: { database: 'asn.mmdb' },
+  };
+  const at = await bench(test, { reputation }, { files: { 'block.txt': '', 'asn.mmdb': 'not a database' } });
   test.equal(await statusOf(at, []), 200, 'the gate starts and serves');
   const ready = await at.gate.admin('/readyz');
   test.equal(ready.status, 200, 'readiness answers');

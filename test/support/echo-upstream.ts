@@ -81,8 +81,9 @@ export class EchoUpstream {
     return `http://127.0.0.1:${this.port}`;
   }
 
+  /** Connections that carried a request and are still open; pools also open idle ones ahead. */
   get open(): number {
-    return this.connections.filter((connection) => !connection.closed).length;
+    return this.connections.filter(({ closed, bytes }) => !closed && bytes > 0).length;
   }
 
   get last(): Seen | undefined {
