@@ -82,9 +82,13 @@ function page(words: Words, status: number, requestId: string): string {
   return `<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <title>${status} ${words.title}</title>
-<style>body{font:1rem/1.5 system-ui,sans-serif;margin:4rem auto;max-width:34rem;padding:0 1rem}code{color:#555}</style>
+<style>
+body{font:1rem/1.5 system-ui,sans-serif;margin:4rem auto;max-width:34rem;padding:0 1rem}
+code{color:#555}
+</style>
 </head><body><h1>${words.title}</h1><p>${words.sentence}</p>
-<p>If you think this is a mistake, tell the site's owner this number: <code>${escaped(requestId)}</code></p></body></html>
+<p>If you think this is a mistake, tell the site's owner this number:
+<code>${escaped(requestId)}</code></p></body></html>
 `;
 }
 
