@@ -16,7 +16,7 @@ export const pipelineSection = z
       })
       .prefault({})
       .describe('What to do with a request whose stage broke.'),
-    deadline: duration('250ms', { min: 1 }).describe('For a stage that waits on a store; then `onFailure` holds.'),
+    deadline: duration('1500ms', { min: 1 }).describe('For a stage that waits on a store; then `onFailure` holds.'),
   })
   .prefault({});
 

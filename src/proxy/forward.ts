@@ -4,11 +4,13 @@
  * aborts the origin's side; the origin breaking off in mid-answer breaks off the client's.
  */
 import type { ServerResponse } from 'node:http';
-import { Readable } from 'node:stream';
+import { subscribe } from 'node:diagnostics_channel';
+import type { Socket } from 'node:net';
+import type { Readable } from 'node:stream';
 import type { Dispatcher } from 'undici';
 import type { Exchange } from './exchange.js';
 import { requestHeaders, responseHeaders } from './forward-headers.js';
-import type { Address } from './upstream.js';
+import { endTurn, takeTurn, type Address } from './upstream.js';
 
 export type ForwardBody =
   | Readonly<{ kind: 'none' }>
@@ -42,7 +44,21 @@ export function forward(
   return { cancel: running.cancel };
 }
 
+/**
+ * Whose request undici is writing at this moment. It publishes the socket right after `onConnect`, in the same
+ * turn. Destroying that socket ends an exchange for good; undici's own abort would open a new connection for
+ * the request that it has just given up.
+ */
+let writing: Forward | undefined;
+subscribe('undici:client:sendHeaders', (message) => {
+  writing?.onSocket((message as { socket: Socket }).socket);
+  writing = undefined;
+});
+
 class Forward {
+  private socket: Socket | undefined;
+  private turnOf: Address | undefined;
+  private waitingFor: { address: Address; turn: () => void } | undefined;
   private readonly tried: Address[] = [];
   private abort: ((error?: Error) => void) | undefined;
   private began = false;
@@ -65,10 +81,23 @@ class Forward {
     const site = facts.site;
     const address = snapshot.upstreams.pick(site, this.tried);
     if (address === undefined) return this.giveUp(503, 'no address of an origin is known');
-    if (address.pool.stats.queued >= snapshot.config.caps.upstreamQueue) {
-      return this.giveUp(503, 'too many requests wait for the origin');
-    }
+    const turn = (): void => {
+      this.waitingFor = undefined;
+      this.turnOf = address;
+      this.dispatch(address);
+    };
+    this.waitingFor = { address, turn };
+    if (takeTurn(address, turn, snapshot.config.caps)) return;
+    this.waitingFor = undefined;
+    this.giveUp(503, 'too many requests wait for the origin');
+  }
+
+  private dispatch(address: Address): void {
+    const { snapshot, run } = this.exchange;
+    const facts = run!.facts;
+    const site = facts.site;
     this.tried.push(address);
+    this.socket = undefined;
     this.startedMs = performance.now();
     this.exchange.upstream = { address: address.label, status: 0, durationUs: 0, attempts: this.tried.length };
     const passHost = snapshot.sites.get(site)?.passHost ?? true;
@@ -95,7 +124,7 @@ class Forward {
     return {
       onConnect: (abort: (error?: Error) => void) => {
         this.abort = abort;
-        if (this.clientGone) abort(new Error('client left'));
+        writing = this;
       },
       onHeaders: (status: number, raw: Buffer[], resume: () => void, text: string) => {
         return this.onHeaders(address, { status, raw, resume, text });
@@ -108,6 +137,24 @@ class Forward {
       onError: (error: Error) => this.onError(address, error),
       onUpgrade: () => this.abort?.(new Error('an upgrade that was not asked for')),
     } as unknown as Dispatcher.DispatchHandler;
+  }
+
+  onSocket(socket: Socket): void {
+    this.socket = socket;
+    if (this.clientGone) this.hangUp('client left');
+  }
+
+  private hangUp(why: string): void {
+    if (this.waitingFor !== undefined) this.waitingFor.address.waiting.delete(this.waitingFor.turn);
+    this.waitingFor = undefined;
+    if (this.socket !== undefined) this.socket.destroy(new Error(why));
+    else this.abort?.(new Error(why));
+  }
+
+  private endTurn(): void {
+    const address = this.turnOf;
+    this.turnOf = undefined;
+    if (address !== undefined) endTurn(address);
   }
 
   private onHeaders(address: Address, head: { status: number; raw: Buffer[]; resume: () => void; text: string }): boolean {
@@ -130,7 +177,7 @@ class Forward {
     try {
       response.writeHead(head.status, head.text, flat);
     } catch (error) {
-      this.abort?.(error as Error);
+      this.hangUp((error as Error).message);
       return true;
     }
     if (head.status === 204 || head.status === 304) return this.endBodiless();
@@ -148,6 +195,7 @@ class Forward {
   }
 
   private onComplete(trailers: Buffer[] | null): void {
+    this.endTurn();
     if (this.ended) return;
     this.ended = true;
     this.response.off('close', this.onClientClose);
@@ -157,6 +205,7 @@ class Forward {
   }
 
   private onError(address: Address, error: Error): void {
+    this.endTurn();
     if (this.ended) return;
     const code = (error as NodeJS.ErrnoException).code ?? 'UNKNOWN';
     const { exchange, response } = this;
@@ -194,14 +243,14 @@ class Forward {
   readonly cancel = (): void => {
     this.ended = true;
     this.response.off('close', this.onClientClose);
-    this.abort?.(new Error('refused in mid-body'));
+    this.hangUp('refused in mid-body');
   };
 
   private readonly onClientClose = (): void => {
     if (this.ended || this.response.writableFinished) return;
     this.clientGone = true;
     this.exchange.clientAborted = true;
-    this.abort?.(new Error('client left'));
+    this.hangUp('client left');
     if (this.body.kind === 'stream') this.body.source.destroy();
   };
 }

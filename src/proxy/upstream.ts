@@ -23,7 +23,33 @@ export type Address = {
   readonly ip: string;
   failures: number;
   asideUntilMs: number;
+  /** Requests under way. Never above `caps.upstreamConnections`: undici's own queue cannot forget a client that left. */
+  busy: number;
+  /** Turns waiting for a connection, in order. Bounded by `caps.upstreamQueue`. */
+  readonly waiting: Set<() => void>;
 };
+
+/** Takes a connection's turn or waits for one; false when the queue is full. */
+export function takeTurn(address: Address, turn: () => void, caps: ProxyConfig['caps']): boolean {
+  if (address.busy < caps.upstreamConnections) {
+    address.busy++;
+    turn();
+    return true;
+  }
+  if (address.waiting.size >= caps.upstreamQueue) return false;
+  address.waiting.add(turn);
+  return true;
+}
+
+/** Gives the turn back: to the next that waits, or to nobody. */
+export function endTurn(address: Address): void {
+  for (const next of address.waiting) {
+    address.waiting.delete(next);
+    next();
+    return;
+  }
+  address.busy--;
+}
 
 export type Origin = Readonly<{ url: URL; hostHeader: string; port: number; tls: boolean }>;
 
@@ -158,7 +184,7 @@ function openAddress(origin: Origin, ip: string, settings: Settings): Address {
       ...(origin.tls ? { servername: isIP(origin.url.hostname) > 0 ? '' : origin.url.hostname } : {}),
     },
   });
-  return { label: `${literal}:${origin.port}`, pool, origin, ip, failures: 0, asideUntilMs: 0 };
+  return { label: `${literal}:${origin.port}`, pool, origin, ip, failures: 0, asideUntilMs: 0, busy: 0, waiting: new Set() };
 }
 
 function originOf(text: string): Origin {

@@ -10,13 +10,13 @@ import type { Check, CheckResult, CounterStore } from '../limiter-contract.js';
 import { packAnswers, packChecks, unpackAnswers, unpackChecks } from './wire.js';
 
 const TOPIC = 'limits';
-/** Above an ordinary pause of the supervisor's loop, below the deadline of the stage. */
-const DEADLINE_MS = 100;
+/** Far above a pause of a busy supervisor (no network lies between), below the deadline of the stage. */
+const DEADLINE_MS = 1_000;
 const IN_FLIGHT_MAX = 10_000;
 /**
  * After so long without any answer the store is left alone for a moment, so that requests do not each wait.
  */
-const SILENT_MS = 500;
+const SILENT_MS = 2_000;
 const PAUSE_MS = 250;
 
 type Waiting = Readonly<{
