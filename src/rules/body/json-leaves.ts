@@ -13,7 +13,7 @@ const DECODED_CHARS = 65_536;
 export type Held = Readonly<{ target: Target; name: string; text: string }>;
 
 export function addLeaf(judge: Judge, leaf: JsonLeaf, target: Target, level = 0): void {
-  if (leaf.kind === 'scalar') return;
+  if (leaf.kind === 'scalar' || leaf.kind === 'pause') return;
   // A long string stays as written: the judge takes escapes off in windows.
   const text = leaf.raw.length > DECODED_CHARS ? leaf.raw : decodeEscapes(leaf.raw);
   if (leaf.kind === 'key') judge.add({ target: 'argname', name: '', text, encoding: 'none' });

@@ -3,7 +3,8 @@
  * depth nor size can hurt. Duplicate keys all count. It stops at the first thing that is not JSON and says so.
  */
 export type JsonLeaf = Readonly<{
-  kind: 'key' | 'string' | 'scalar';
+  /** `pause` is no leaf: many brackets went by without one, and the caller may want to yield. */
+  kind: 'key' | 'string' | 'scalar' | 'pause';
   /** Keys joined with dots; array elements share the path of the array. */
   path: string;
   /** Undecoded text: without the quotes, escapes as written. */
@@ -20,6 +21,8 @@ const SPACE = /[ \t\r\n]*/y;
 const STRING_REST = /[^"\\]*/y;
 const SCALAR = /-?\d[\d.eE+-]*|true|false|null|NaN|-?Infinity/y;
 const PATH_CHARS = 120;
+const PAUSE_AFTER = 1024;
+const PAUSE: JsonLeaf = Object.freeze({ kind: 'pause', path: '', raw: '' });
 
 type Frame = { array: boolean; path: string; started: boolean };
 
@@ -105,7 +108,8 @@ export function createJsonWalker(text: string, depthMax: number): JsonWalker {
   return {
     state: () => state,
     next: () => {
-      while (state === 'reading') {
+      for (let seen = 1; state === 'reading'; seen++) {
+        if (seen % PAUSE_AFTER === 0) return PAUSE;
         skip();
         const top = stack[stack.length - 1];
         if (wantValue && top?.array === true && !top.started && text[at] !== ']') {

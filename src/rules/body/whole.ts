@@ -16,6 +16,8 @@ import { addInWindows } from './windows.js';
 /** First value of each field, bounded; what policies ask for by name. */
 export type Fields = Readonly<{ set(name: string, value: string): void; get(name: string): string | undefined; seen(): number }>;
 
+/** A step reads at most so many pairs or leaves. */
+const STEP_ITEMS = 64;
 const FIELD_CHARS = 1024;
 const FIELDS_KEPT = 256;
 
@@ -58,16 +60,21 @@ export function judgeWhole(text: string, kinds: ReadonlySet<BodyKind>, work: Bod
 function* readJson(text: string, { book, judge, fields }: BodyWork): Generator<void, Finding | 'read' | 'broken'> {
   const { config } = book;
   const walker = createJsonWalker(text, config.jsonDepth);
+  let read = 0;
   for (;;) {
     const leaf = walker.next();
     if (leaf === undefined) break;
+    if (leaf.kind === 'pause') {
+      yield;
+      continue;
+    }
     if (leaf.kind !== 'key') fields.set(leaf.path, leaf.raw.length > FIELD_CHARS * 4 ? leaf.raw : decodeEscapes(leaf.raw));
     if (fields.seen() > config.maxFields) return malformed('BODY-TOO-MANY-FIELDS', 413, 'the body has too many fields');
     if (leaf.kind === 'string' && leaf.raw.length > config.windowBytes) {
       yield* addInWindows(judge, { target: 'json', name: leaf.path, text: leaf.raw, encoding: 'none' }, config);
       addNestedJson(judge, { target: 'json', name: leaf.path, text: leaf.raw.slice(0, config.windowBytes) });
     } else addLeaf(judge, leaf, 'json');
-    if (judge.pending() >= config.windowBytes / 2) yield;
+    if (++read % STEP_ITEMS === 0 || judge.pending() >= config.windowBytes / 4) yield;
   }
   if (walker.state() === 'deep') return malformed('JSON-TOO-DEEP', 400, 'the JSON body is nested too deeply');
   return walker.state() === 'done' ? 'read' : 'broken';
@@ -85,18 +92,20 @@ function* readParts(text: string, work: BodyWork): Generator<void> {
 function* readForm(text: string, { book, judge, fields }: BodyWork): Generator<void, Finding | undefined> {
   const { config } = book;
   let from = 0;
+  let read = 0;
   while (from < text.length) {
     let to = text.indexOf('&', from);
     if (to < 0) to = text.length;
     const pair = text.slice(from, to);
     from = to + 1;
+    if (++read % STEP_ITEMS === 0) yield;
     if (pair.length > config.windowBytes) {
       const name = pair.slice(0, Math.max(0, pair.indexOf('=')));
       fields.set(decodeForm(name.slice(0, 200)), pair.slice(name.length + 1));
       yield* addInWindows(judge, { target: 'form', name: name.slice(0, 100), text: pair, encoding: 'form' }, config);
     } else {
       addPairs(judge, pair, 'form', (name, value) => fields.set(decodeForm(name), decodeForm(value)));
-      if (judge.pending() >= config.windowBytes / 2) yield;
+      if (judge.pending() >= config.windowBytes / 4) yield;
     }
     if (fields.seen() > config.maxFields) return malformed('BODY-TOO-MANY-FIELDS', 413, 'the body has too many fields');
   }

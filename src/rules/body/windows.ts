@@ -6,19 +6,27 @@ import type { Judge, Value } from '../judge.js';
 
 export type WindowBounds = Readonly<{ windowBytes: number; overlapBytes: number }>;
 
-/** Work in pieces: each step adds values to the judge. Nothing is yielded while the pieces stay small. */
+/** Work longer than this gives the event loop its turn; one flush may come on top. */
+const TURN_MS = 8;
+
+/**
+ * Work in pieces: each step adds values to the judge, which looks at them when `pieceChars` have gathered.
+ * Answers at once where all is done within one piece and one turn.
+ */
 export function runSteps(steps: Iterator<void>, judge: Judge, pieceChars: number): MaybePromise<readonly Finding[]> {
   const found: Finding[] = [];
-  while (judge.pending() < pieceChars) {
+  let turn = performance.now();
+  while (judge.pending() < pieceChars && performance.now() - turn < TURN_MS) {
     if (steps.next().done === true) return judge.flush();
   }
   return (async () => {
     for (;;) {
-      const done = steps.next().done === true;
-      if (!done && judge.pending() < pieceChars) continue;
-      found.push(...judge.flush());
-      if (done) return found;
-      await nextTurn();
+      if (performance.now() - turn >= TURN_MS) {
+        await nextTurn();
+        turn = performance.now();
+      }
+      if (judge.pending() >= pieceChars) found.push(...judge.flush());
+      else if (steps.next().done === true) return found.concat(judge.flush());
     }
   })();
 }

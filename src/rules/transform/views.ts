@@ -9,6 +9,8 @@ const SPACE_RUN = /[\s\x00]+/g;
 const LINE_COMMENT = /(?:--|#)[^\n]{0,100}\n/g;
 const CONCAT = /(['"])[ \t\n]{0,8}(?:\|\||\+|\.|)[ \t\n]{0,8}\1/g;
 const PATH_ODD = /\\|(?<!:)\/\/|\/\.\/|0x2f|0x5c|\.;/i;
+/** A Markdown code fence on a line of its own stays: without it the first line of the code opens the text. */
+const FENCE_OR_QUOTE = /(?:^|\n)[ ]{0,3}```[\w+-]{0,20}(?=\r?\n|$)|['"\\^`]/g;
 const SHELL_ODD = /['"\\^`$]|[{][^,{}\s]{1,60},/;
 
 /** NUL and other invisible characters are dropped, as in `java\tscript:`. */
@@ -42,7 +44,7 @@ export const shell: Transformation = {
           .replace(/\$(?:\{IFS[^}]{0,40}\}|IFS)(?:\$\d)?/g, ' ')
           .replace(/\{([^\s{},]{1,60}),([^\s{}]{1,200})\}/g, (_whole, a: string, b: string) => `${a} ${b.replaceAll(',', ' ')}`)
           .replace(/\$(?:[@*!#_0-9]|\{?[a-zA-Z_]\w{0,40}\}?)/g, '')
-          .replace(/['"\\^`]/g, '')
+          .replace(FENCE_OR_QUOTE, (found) => (found.length > 1 ? found : ''))
       : text,
 };
 
