@@ -5,17 +5,32 @@ export type AdminState = Readonly<{
   /** Undefined when ready, else why not. */
   notReady(): string | undefined;
   metrics(): Promise<string>;
+  /** Latest first. */
   decisions(): readonly DecisionEvent[];
   controls(): Readonly<Record<string, unknown>>;
   /** Rejects with a Fault; the running config stays. */
   reload(): Promise<void>;
+  sites(): readonly string[];
+  /** Of one site, or of all without a mode of their own. Until the next reload. Rejects with a Fault. */
+  setMode(mode: 'enforce' | 'observe', site: string | undefined): Promise<void>;
 }>;
 
 export type AdminAnswer = Readonly<{ status: number; type: 'json' | 'text'; body: unknown }>;
 
+/** `part`: what the path's group caught; `body`: the JSON value that came, undefined where none did. */
+export type AdminAsk = Readonly<{ part: string; body: unknown }>;
+
 export type AdminRoute = Readonly<{
   method: 'GET' | 'POST';
-  /** One capture group at most: handed to `answer`. */
+  /** One capture group at most. */
   path: RegExp;
-  answer(state: AdminState, part: string): AdminAnswer | Promise<AdminAnswer>;
+  answer(state: AdminState, ask: AdminAsk): AdminAnswer | Promise<AdminAnswer>;
 }>;
+
+export function ok(body: unknown): AdminAnswer {
+  return { status: 200, type: 'json', body };
+}
+
+export function refused(status: number, error: string): AdminAnswer {
+  return { status, type: 'json', body: { error } };
+}

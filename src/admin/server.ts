@@ -1,12 +1,13 @@
 /**
- * The admin listener, in the supervisor. Meant for loopback: a Host header that is no loopback name is refused, so
- * that a web page in the operator's browser cannot reach it by DNS rebinding. Changes need the Bearer token.
+ * The admin listener, in the supervisor. Meant for loopback: a Host header that is a name, but none of ours, is
+ * refused, so that a web page in the operator's browser cannot reach it by DNS rebinding (bare addresses cannot be
+ * rebound). Changes need the Bearer token.
  */
-import { timingSafeEqual, createHash } from 'node:crypto';
+import { createHash, timingSafeEqual } from 'node:crypto';
 import http, { type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { isIP, type AddressInfo } from 'node:net';
 import { describeFault, Fault } from '../core/errors.js';
-import type { AdminState } from './route.js';
+import { refused, type AdminAnswer, type AdminRoute, type AdminState } from './route.js';
 import { ADMIN_ROUTES } from './routes/index.js';
 
 export type AdminServer = {
@@ -15,15 +16,27 @@ export type AdminServer = {
   close(): Promise<void>;
 };
 
-type Options = Readonly<{ host: string; port: number; token: string | undefined; tokenEnv: string }>;
+export type AdminOptions = Readonly<{
+  host: string;
+  port: number;
+  /** Names in the Host header, besides localhost and bare addresses. */
+  hosts: readonly string[];
+  token: string | undefined;
+  tokenEnv: string;
+}>;
 
-const LOOPBACK = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])(?::\d{1,5})?$/i;
+const BODY_BYTES_MAX = 16 * 1024;
+const KNOWN = [
+  ...['/healthz', '/readyz', '/metrics', '/decisions', '/decisions/{requestId}', '/controls'],
+  ...['POST /reload', 'POST /mode'],
+];
 
-export function createAdminServer(state: AdminState, options: Options): AdminServer {
-  const server = http.createServer((request, response) => {
-    answer(state, { request, response }, options).catch((error: unknown) => {
-      send(response, 500, { error: describeFault(error) });
-    });
+export function createAdminServer(state: AdminState, options: AdminOptions): AdminServer {
+  const server = http.createServer({ maxHeaderSize: 16 * 1024 }, (request, response) => {
+    answer(state, request, options).then(
+      (given) => send(response, given),
+      (error: unknown) => send(response, refused(500, describeFault(error))),
+    );
   });
   server.requestTimeout = 10_000;
   server.headersTimeout = 5_000;
@@ -36,7 +49,8 @@ export function createAdminServer(state: AdminState, options: Options): AdminSer
         });
         server.listen(options.port, options.host, () => {
           const bound = server.address() as AddressInfo;
-          resolve(`http://${bound.family === 'IPv6' ? `[${bound.address}]` : bound.address}:${bound.port}`);
+          const literal = bound.family === 'IPv6' ? `[${bound.address}]` : bound.address;
+          resolve(`http://${literal}:${bound.port}`);
         });
       }),
     close: () =>
@@ -47,51 +61,86 @@ export function createAdminServer(state: AdminState, options: Options): AdminSer
   };
 }
 
-type Pair = Readonly<{ request: IncomingMessage; response: ServerResponse }>;
-
-async function answer(state: AdminState, { request, response }: Pair, options: Options): Promise<void> {
-  request.resume();
-  const host = request.headers.host ?? '';
-  if (!LOOPBACK.test(host) && host !== `${options.host}:${options.port}`) {
-    return send(response, 421, { error: 'the admin listener answers to loopback names only' });
-  }
+async function answer(state: AdminState, request: IncomingMessage, options: AdminOptions): Promise<AdminAnswer> {
   const path = (request.url ?? '/').split('?', 1)[0] ?? '/';
+  const chosen = routeFor(path, request, options);
+  if ('status' in chosen || chosen.method === 'GET') request.resume();
+  if ('status' in chosen) return chosen;
+  const part = chosen.path.exec(path)?.[1] ?? '';
+  if (chosen.method === 'GET') return chosen.answer(state, { part, body: undefined });
+  const text = await bodyOf(request);
+  if (text === undefined) return refused(413, `the body is larger than ${BODY_BYTES_MAX} bytes`);
+  const body = parsed(text);
+  if (body instanceof Error) return refused(400, `the body is not JSON: ${body.message}`);
+  return chosen.answer(state, { part, body });
+}
+
+/** The resource, or why there is none for this caller. */
+function routeFor(path: string, request: IncomingMessage, options: AdminOptions): AdminRoute | AdminAnswer {
+  if (!isOurs(request.headers.host ?? '', options.hosts)) {
+    return refused(421, 'the admin listener answers to localhost, bare addresses and the names in `admin.hosts`');
+  }
   const named = ADMIN_ROUTES.filter((route) => route.path.test(path));
-  if (named.length === 0) return send(response, 404, { error: 'no such resource', see: KNOWN });
-  const route = named.find((each) => each.method === (request.method === 'HEAD' ? 'GET' : request.method));
-  if (route === undefined) return send(response, 405, { error: `use ${named.map((each) => each.method).join(' or ')}` });
-  if (route.method !== 'GET') {
-    const refusal = tokenProblem(request, options);
-    if (refusal !== undefined) return send(response, refusal.status, { error: refusal.error });
-  }
-  const part = route.path.exec(path)?.[1] ?? '';
-  const { status, type, body } = await route.answer(state, part);
-  if (type === 'json') return send(response, status, body);
-  response.writeHead(status, { 'Content-Type': 'text/plain; version=0.0.4; charset=utf-8', 'Cache-Control': 'no-store' });
-  response.end(String(body));
+  if (named.length === 0) return refused(404, `no such resource; there is ${KNOWN.join(', ')}`);
+  const method = request.method === 'HEAD' ? 'GET' : request.method;
+  const route = named.find((each) => each.method === method);
+  if (route === undefined) return refused(405, `use ${named.map((each) => each.method).join(' or ')}`);
+  return (route.method === 'GET' ? undefined : tokenProblem(request.headers.authorization, options)) ?? route;
 }
 
-function tokenProblem(request: IncomingMessage, options: Options): { status: number; error: string } | undefined {
+/** `host` as in the Host header, with or without a port. */
+export function isOurs(host: string, names: readonly string[]): boolean {
+  const name = host.replace(/:\d{1,5}$/, '').toLowerCase();
+  if (name === 'localhost' || isIP(name) === 4) return true;
+  if (name.startsWith('[') && name.endsWith(']')) return isIP(name.slice(1, -1)) === 6;
+  return names.some((each) => each.toLowerCase() === name);
+}
+
+function tokenProblem(authorization: string | undefined, options: AdminOptions): AdminAnswer | undefined {
   if (options.token === undefined || options.token === '') {
-    const fault = new Fault('ADMIN_TOKEN_MISSING', { env: options.tokenEnv });
-    return { status: 403, error: `${fault.message}: ${fault.remedy}` };
+    const { message, remedy } = new Fault('ADMIN_TOKEN_MISSING', { env: options.tokenEnv });
+    return refused(403, `${message}: ${remedy}`);
   }
-  const given = /^Bearer (.+)$/i.exec(request.headers.authorization ?? '')?.[1] ?? '';
+  const given = /^Bearer +(.+)$/i.exec(authorization ?? '')?.[1] ?? '';
+  // Digests are of one length, so the comparison tells nothing about the token, not even its length.
   const digest = (text: string): Buffer => createHash('sha256').update(text).digest();
-  if (timingSafeEqual(digest(given), digest(options.token))) return undefined;
-  return { status: 401, error: 'a Bearer token is needed to change anything' };
+  return timingSafeEqual(digest(given), digest(options.token))
+    ? undefined
+    : refused(401, 'a Bearer token is needed to change anything');
 }
 
-const KNOWN = ['/healthz', '/readyz', '/metrics', '/decisions', '/decisions/{requestId}', '/controls', 'POST /reload'];
+/** Undefined where it is too large; the rest is thrown away. */
+async function bodyOf(request: IncomingMessage): Promise<string | undefined> {
+  const parts: Buffer[] = [];
+  let bytes = 0;
+  for await (const part of request as AsyncIterable<Buffer>) {
+    bytes += part.length;
+    if (bytes <= BODY_BYTES_MAX) parts.push(part);
+    else parts.length = 0;
+  }
+  return bytes > BODY_BYTES_MAX ? undefined : Buffer.concat(parts).toString('utf8');
+}
 
-function send(response: ServerResponse, status: number, body: unknown): void {
-  if (response.headersSent) return void response.destroy();
-  const text = JSON.stringify(body);
+function parsed(text: string): unknown {
+  if (text.trim() === '') return undefined;
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    return error instanceof Error ? error : new Error(String(error));
+  }
+}
+
+function send(response: ServerResponse, { status, type, body }: AdminAnswer): void {
+  if (response.headersSent || response.destroyed) return void response.destroy();
+  const text = type === 'json' ? JSON.stringify(body) : String(body);
   response.writeHead(status, {
-    'Content-Type': 'application/json',
+    'Content-Type': type === 'json' ? 'application/json' : 'text/plain; version=0.0.4; charset=utf-8',
     'Content-Length': Buffer.byteLength(text),
     'Cache-Control': 'no-store',
+    'X-Content-Type-Options': 'nosniff',
     ...(status === 401 ? { 'WWW-Authenticate': 'Bearer' } : {}),
+    // The rest of what was sent is not waited for.
+    ...(status >= 400 ? { Connection: 'close' } : {}),
   });
   response.end(text);
 }

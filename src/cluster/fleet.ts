@@ -1,12 +1,13 @@
-/** The workers: forked, watched, replaced with back-off, told of a new config, drained. */
+/** The workers: forked, watched, each replaced with a back-off of its own place, drained, killed where they stay. */
 import cluster, { type Worker } from 'node:cluster';
 import type { Channel } from '../core/channel.js';
 import { nextRestart } from './backoff.js';
 import { ipcChannel } from './ipc-channel.js';
 
 export type FleetHooks = Readonly<{
-  /** A worker is there and can be spoken to. */
+  /** A worker was forked; it can be spoken to once it has said hello. */
   onOpen: (member: Member) => void;
+  /** `restartMs`: when its place is filled again; undefined while the fleet stops. */
   onGone: (member: Member, how: string, restartMs: number | undefined) => void;
 }>;
 
@@ -17,44 +18,69 @@ export type Fleet = {
   members(): readonly Member[];
   /** No worker is replaced any more; resolves when all are gone, killing those left after `ms`. */
   stop(ms: number): Promise<void>;
+  /** Ends all at once, requests in flight included. */
+  kill(): void;
 };
 
+/** One of the fixed number of places that the fleet keeps filled. */
+type Place = { deaths: number };
+
+const KILL_WAIT_MS = 2_000;
+const LOOK_MS = 20;
+
+/** `script` is what each fork runs, with the options that Node itself was started with (a loader for .ts …). */
 export function createFleet(script: string, hooks: FleetHooks): Fleet {
   const members = new Map<number, { member: Member; worker: Worker }>();
-  let deaths = 0;
   let stopping = false;
   cluster.setupPrimary({ exec: script, args: [], serialization: 'json', silent: false });
 
-  const open = (): void => {
+  const open = (place: Place): void => {
+    if (stopping) return;
     const worker = cluster.fork();
     const channel = ipcChannel(worker, () => worker.isConnected());
-    const member: Member = { id: worker.id, pid: worker.process.pid ?? 0, channel, startedMs: Date.now() };
+    const member: Member = {
+      id: worker.id,
+      pid: worker.process.pid ?? 0,
+      channel,
+      startedMs: performance.now(),
+    };
     members.set(worker.id, { member, worker });
-    worker.on('error', () => undefined);
-    worker.once('exit', (code, signal) => {
-      members.delete(worker.id);
-      if (stopping) return hooks.onGone(member, signal ?? `code ${code}`, undefined);
-      const next = nextRestart(deaths, Date.now() - member.startedMs);
-      deaths = next.deaths;
-      hooks.onGone(member, signal ?? `code ${code}`, next.waitMs);
-      setTimeout(() => {
-        if (!stopping) open();
-      }, next.waitMs);
+    worker.on('error', (error) => {
+      // A fork that failed altogether has no exit; any other error belongs to a line that just broke.
+      if (worker.process.pid === undefined) gone(place, member, error.message);
     });
+    worker.once('exit', (code, signal) => gone(place, member, signal ?? `code ${code}`));
     hooks.onOpen(member);
   };
-
+  const gone = (place: Place, member: Member, how: string): void => {
+    if (!members.delete(member.id)) return;
+    if (stopping) return hooks.onGone(member, how, undefined);
+    const next = nextRestart(place.deaths, performance.now() - member.startedMs);
+    place.deaths = next.deaths;
+    hooks.onGone(member, how, next.waitMs);
+    setTimeout(() => open(place), next.waitMs);
+  };
+  const kill = (): void => {
+    stopping = true;
+    for (const { worker } of members.values()) worker.process.kill('SIGKILL');
+  };
+  const allGone = async (ms: number): Promise<void> => {
+    const untilMs = performance.now() + ms;
+    while (members.size > 0 && performance.now() < untilMs) {
+      await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
+    }
+  };
   return {
     start(count) {
-      for (let index = 0; index < count; index++) open();
+      for (let index = 0; index < count; index++) open({ deaths: 0 });
     },
     members: () => [...members.values()].map((entry) => entry.member),
     async stop(ms) {
       stopping = true;
-      const until = Date.now() + ms;
-      while (members.size > 0 && Date.now() < until) await new Promise((resolve) => setTimeout(resolve, 20));
-      for (const { worker } of members.values()) worker.process.kill('SIGKILL');
-      while (members.size > 0 && Date.now() < until + 2_000) await new Promise((resolve) => setTimeout(resolve, 20));
+      await allGone(ms);
+      kill();
+      await allGone(KILL_WAIT_MS);
     },
+    kill,
   };
 }

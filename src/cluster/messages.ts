@@ -14,13 +14,15 @@ export const TOPICS = {
   drain: 'cluster.drain',
   askMetrics: 'cluster.metrics.ask',
   metrics: 'cluster.metrics',
-  /** worker → supervisor: a decision that did not simply pass. */
+  /** worker → supervisor: the latest decisions that did not simply pass. */
   notable: 'cluster.notable',
   /** worker → supervisor: it cannot run at all. */
   failed: 'cluster.failed',
 } as const;
 
-export type Ready = { listen: string[]; rules: number };
+/** `version`: of the config it opened with; a newer one may have been handed out meanwhile. */
+export type Ready = { listen: string[]; rules: number; version: number };
 export type Swapped = { version: number; problem?: string };
-export type SnapshotMessage<Config> = { version: number; config: Config; hashKey: string };
-export type Notable = DecisionEvent;
+export type Failed = { problem: string };
+export type SnapshotMessage<Config> = { version: number; config: Config; hashKey: string; workers: number };
+export type Notables = readonly DecisionEvent[];

@@ -23,6 +23,7 @@ export const FAULTS = {
   WORKER_DIED: { message: 'worker {id} (pid {pid}) ended with {how}', remedy: 'a new one starts after {ms} ms; its requests in flight are lost' },
   RELOAD_REFUSED: { message: 'reload refused: {why}', remedy: 'correct the config; the running one stays in force' },
   ADMIN_TOKEN_MISSING: { message: 'the environment variable {env} is not set', remedy: 'set it, or remove `admin.tokenEnv`; until then commands that change state are refused' },
+  ADMIN_EXPOSED: { message: 'the admin listener {address} is not on loopback, and the environment variable {env} is not set', remedy: 'set it to a long random token, or let `admin.listen` be on 127.0.0.1' },
   LOG_WRITE_FAILED: { message: 'cannot write the log to {file}: {why}', remedy: 'free space or repair the path; events are dropped and counted until then' },
   EXPLAIN_INPUT: { message: 'cannot read the request to explain: {why}', remedy: 'give curl-like flags and a URL, --raw FILE, or --event FILE with a log line' },
   STATE_UNREADABLE: { message: 'cannot read saved state from {file}: {why}', remedy: 'it starts empty; delete the file if this repeats' },

@@ -4,9 +4,12 @@
  */
 import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';
+import { exposure } from '../admin/config.js';
 import { createAdminServer, type AdminServer } from '../admin/server.js';
 import { createFleet, type Fleet, type Member } from '../cluster/fleet.js';
-import { TOPICS, type Ready, type SnapshotMessage, type Swapped } from '../cluster/messages.js';
+import { TOPICS, type Failed, type Notables, type Ready, type SnapshotMessage, type Swapped } from '../cluster/messages.js';
+import { createRetired, gaugeIn } from '../cluster/retired.js';
+import { createRoster, type WorkerState } from '../cluster/roster.js';
 import { loadConfig } from '../config/load.js';
 import type { Config } from '../config/schema.js';
 import { steadyClock, systemClock } from '../core/clock.js';
@@ -14,80 +17,103 @@ import { describeFault, Fault } from '../core/errors.js';
 import type { DecisionEvent } from '../core/event.js';
 import { randomHashKey } from '../identity/index.js';
 import { memoryStore, serveStore } from '../limits/index.js';
+import { splitAddress } from '../proxy/gate.js';
 import { serveObserved } from '../reputation/serve-observed.js';
 import { createEventLog } from '../telemetry/log.js';
-import { createMetrics, retired, sumOf, type MetricSnapshot } from '../telemetry/metrics.js';
-import { splitAddress } from '../proxy/gate.js';
+import type { MetricSnapshot } from '../telemetry/metrics.js';
+import { carryOver, pinPorts, withMode, type Mode } from './config-change.js';
 import { buildEngines } from './engines.js';
+import { adminState, type Phase } from './supervisor-view.js';
 
-const METRICS_WAIT_MS = 500;
+const START_WAIT_MS = 60_000;
 const SWAP_WAIT_MS = 30_000;
+const METRICS_EVERY_MS = 5_000;
+const DRAIN_SLACK_MS = 1_000;
+/** Workers that die this often before the gate ever was ready will not get better. */
+const START_DEATHS_MAX = 3;
 
-type WorkerState = { member: Member; ready: Ready | undefined; version: number; metrics: MetricSnapshot | undefined };
+export type Started = Readonly<{ listen: string[]; admin: string | undefined; workers: number }>;
 
 export type Supervisor = {
   /** Resolves when every worker listens. Throws a Fault where the gate cannot start; then nothing stays open. */
-  start(): Promise<{ listen: string[]; admin: string | undefined; workers: number }>;
+  start(): Promise<Started>;
+  /** Takes over the config file as it is now. Rejects with a Fault; then the running config stays. */
   reload(): Promise<void>;
+  /** Lets requests in flight end, at most `timeouts.drain` long. */
   stop(): Promise<void>;
+  /** Ends the workers now. */
+  kill(): void;
 };
 
-export function createSupervisor(file: string): Supervisor {
-  return new Supervision(file);
+/** `adjust` changes the config after each loading, before anything is built from it. */
+export function createSupervisor(file: string, adjust: (config: Config) => Config = (config) => config): Supervisor {
+  return new Supervision(async () => adjust(await loadConfig(file)));
 }
 
 class Supervision implements Supervisor {
   private config!: Config;
   private version = 1;
   private hashKey = randomHashKey();
-  private store!: ReturnType<typeof memoryStore>;
-  private readonly states = new Map<number, WorkerState>();
+  private readonly roster = createRoster();
+  private readonly dead = createRetired();
   private readonly notable: DecisionEvent[] = [];
-  private readonly dead: MetricSnapshot[] = [];
+  private readonly detach = new Map<number, () => void>();
+  private store: ReturnType<typeof memoryStore> | undefined;
   private observed: ReturnType<typeof serveObserved> | undefined;
-  private log!: ReturnType<typeof createEventLog>;
-  private metrics!: ReturnType<typeof createMetrics>;
+  private log: ReturnType<typeof createEventLog> | undefined;
   private fleet: Fleet | undefined;
   private admin: AdminServer | undefined;
-  private wake: (() => void) | undefined;
+  private asking: NodeJS.Timeout | undefined;
+  private phase: Phase = 'starting';
   private fatal: string | undefined;
-  private restarts = 0;
-  private reloads = 0;
-  private reloading: Promise<void> = Promise.resolve();
+  /** Where the first workers listen; `pinned` once the ports must be asked for by number. */
+  private addresses: readonly string[] = [];
+  private pinned = false;
+  private readonly counts = { restarts: 0, reloads: 0, refusedReloads: 0, lostInFlight: 0 };
+  private lastChange: Promise<void> = Promise.resolve();
+  private nextReload: Promise<void> | undefined;
 
-  constructor(private readonly file: string) {}
+  constructor(private readonly load: () => Promise<Config>) {}
 
-  async start(): Promise<{ listen: string[]; admin: string | undefined; workers: number }> {
-    const config = await loadConfig(this.file);
+  async start(): Promise<Started> {
+    try {
+      return await this.open();
+    } catch (error) {
+      this.fleet?.kill();
+      await this.stop();
+      throw error;
+    }
+  }
+
+  private async open(): Promise<Started> {
+    const config = await this.load();
+    this.config = config;
     this.hashKey = process.env[config.identity.hashKeyEnv] ?? this.hashKey;
+    const token = process.env[config.admin.tokenEnv];
+    const exposed = exposure(config.admin, token);
+    if (exposed !== undefined) throw exposed;
     this.store = memoryStore({ clock: steadyClock, keysMax: config.limits.keysMax });
     await this.prove(config);
-    this.config = config;
     this.log = createEventLog(config.log, { file: undefined, nowMs: systemClock.nowMs });
-    this.metrics = createMetrics(config.metrics, { sites: [] });
-    this.metrics.gauge('worker_restarts', 'Workers that died and were replaced.', () => this.restarts);
-    this.metrics.gauge('reloads', 'Configs taken over since the start.', () => this.reloads);
-    this.metrics.gauge('limit_keys', 'Identities the counter store holds.', () => this.store.stats().keys);
-    this.metrics.gauge('limit_keys_evicted', 'Identities dropped since the store was full.', () => this.store.stats().evicted);
     this.observed = serveObserved(config.reputation, { baseDir: config.baseDir, clock: systemClock, log: this.note });
     await this.observed.start();
-    const admin = await this.openAdmin();
+    const admin = await this.openAdmin(token);
     const workers = this.workerCount();
-    this.fleet = createFleet(entryScript(), { onOpen: (member) => this.onOpen(member), onGone: this.onGone });
+    this.fleet = createFleet(entryScript(), { onOpen: this.onOpen, onGone: this.onGone });
     this.fleet.start(workers);
-    await this.until(() => this.fatal !== undefined || this.readyStates().length >= workers);
-    if (this.fatal !== undefined) {
-      await this.stop();
-      throw new Fault('START_FAILED', { why: this.fatal });
-    }
-    const listen = this.readyStates()[0]?.ready?.listen ?? [];
-    return { listen, admin, workers };
+    const settled = (): boolean => this.fatal !== undefined || this.roster.ready().length >= workers;
+    const inTime = await this.roster.until(settled, START_WAIT_MS);
+    if (!inTime) this.fatal ??= `not every worker listens after ${START_WAIT_MS / 1_000} s`;
+    if (this.fatal !== undefined) throw new Fault('START_FAILED', { why: this.fatal });
+    this.phase = 'running';
+    this.asking = setInterval(() => this.askMetrics(), METRICS_EVERY_MS).unref();
+    return { listen: [...this.addresses], admin, workers };
   }
 
   /** Builds everything once, as a worker will: a config that passes here can be carried out. */
   private async prove(config: Config): Promise<void> {
     const engines = await buildEngines(config, {
-      store: this.store,
+      store: this.store!,
       channel: undefined,
       clock: systemClock,
       log: () => undefined,
@@ -96,178 +122,187 @@ class Supervision implements Supervisor {
     await engines.close();
   }
 
-  private async loadProven(): Promise<Config> {
-    const config = await loadConfig(this.file);
-    await this.prove(config);
-    return config;
+  reload(): Promise<void> {
+    // Reloads asked for while one waits its turn are that one: it reads the file when it begins.
+    this.nextReload ??= this.inTurn(async () => {
+      this.nextReload = undefined;
+      await this.takeOver();
+    });
+    return this.nextReload;
   }
 
-  reload(): Promise<void> {
-    this.reloading = this.reloading.catch(() => undefined).then(() => this.takeOver());
-    return this.reloading;
+  private inTurn(change: () => Promise<void>): Promise<void> {
+    const turn = this.lastChange.catch(() => undefined).then(change);
+    this.lastChange = turn;
+    return turn;
   }
 
   private async takeOver(): Promise<void> {
-    const next = await this.loadProven().catch((error: unknown) => {
-      this.log.note('error', `reload refused, the running config stays: ${describeFault(error)}`);
+    try {
+      const next = await this.load();
+      await this.prove(next);
+      const { config, waiting } = carryOver(this.config, next);
+      if (waiting.length > 0) {
+        this.note('warn', `changes of ${waiting.join(', ')} need a restart; the rest is taken over`);
+      }
+      await this.change(config);
+    } catch (error) {
+      this.counts.refusedReloads++;
+      this.note('error', `reload refused, the running config stays: ${describeFault(error)}`);
       throw error;
+    }
+    this.counts.reloads++;
+    this.note('info', 'reloaded', { version: this.version });
+  }
+
+  private setMode(mode: Mode, site: string | undefined): Promise<void> {
+    return this.inTurn(async () => {
+      const config = withMode(this.config, mode, site);
+      if (config === undefined) return;
+      await this.change(config);
+      this.note('warn', `mode set to ${mode} until the next reload`, { site: site ?? 'all', version: this.version });
     });
-    const fixed = ['listen', 'workers', 'admin', 'log'] as const;
-    const changed = fixed.filter((key) => JSON.stringify(next[key]) !== JSON.stringify(this.config[key]));
-    if (changed.length > 0) this.log.note('warn', `changes of ${changed.join(', ')} need a restart; the rest is taken over`);
-    this.config = { ...next, listen: this.config.listen, workers: this.config.workers, log: this.config.log };
-    this.version++;
-    const running = this.readyStates();
-    for (const { member } of running) this.sendSnapshot(member);
-    await this.until(() => running.every((state) => this.isGone(state) || state.version >= this.version), SWAP_WAIT_MS);
-    this.reloads++;
-    this.log.note('info', 'reloaded', { version: this.version });
+  }
+
+  /** All workers take the config over, or all go back to the one before. */
+  private async change(config: Config): Promise<void> {
+    if (this.phase !== 'running') throw new Fault('RELOAD_REFUSED', { why: `the gate is ${this.phase}` });
+    const before = this.config;
+    const problem = await this.handOut(config);
+    if (problem === undefined) return;
+    await this.handOut(before);
+    throw new Fault('RELOAD_REFUSED', { why: problem });
+  }
+
+  private async handOut(config: Config): Promise<string | undefined> {
+    this.config = config;
+    const version = ++this.version;
+    const asked = this.roster.all().filter((state) => state.greeted);
+    for (const state of asked) this.sendSnapshot(state);
+    const open = (): WorkerState[] => asked.filter((state) => this.roster.has(state) && state.version < version);
+    const refusals = (): WorkerState[] => open().filter((state) => state.refused?.version === version);
+    await this.roster.until(() => open().length === refusals().length, SWAP_WAIT_MS);
+    const [late] = open();
+    if (late === undefined) return undefined;
+    const [first] = refusals();
+    return first?.refused?.problem ?? `worker ${late.member.id} did not take it over in ${SWAP_WAIT_MS / 1_000} s`;
   }
 
   async stop(): Promise<void> {
-    for (const { member } of this.states.values()) member.channel.send(TOPICS.drain, {});
-    await this.fleet?.stop(this.config.timeouts.drain + 1_000);
+    this.phase = 'stopping';
+    clearInterval(this.asking);
+    for (const { member } of this.roster.all()) member.channel.send(TOPICS.drain, {});
+    if (this.fleet !== undefined) await this.fleet.stop(this.config.timeouts.drain + DRAIN_SLACK_MS);
     await this.observed?.close();
     await this.admin?.close();
-    await this.store.close();
-    await this.log.close();
+    await this.store?.close();
+    await this.log?.close();
   }
 
-  private onOpen(member: Member): void {
-    const state: WorkerState = { member, ready: undefined, version: 0, metrics: undefined };
-    this.states.set(member.id, state);
+  kill(): void {
+    this.fleet?.kill();
+  }
+
+  private readonly onOpen = (member: Member): void => {
+    const state = this.roster.add(member);
     const { channel } = member;
-    serveStore(channel, this.store);
-    this.observed?.attach(channel);
-    channel.on(TOPICS.ready, (body) => {
-      state.ready = body as Ready;
-      state.version = this.version;
-      this.stir();
+    serveStore(channel, this.store!);
+    this.detach.set(member.id, this.observed!.attach(channel));
+    const on = <Body>(topic: string, handler: (body: Body) => void): void => {
+      channel.on(topic, (body) => {
+        handler(body as Body);
+        this.roster.stir();
+      });
+    };
+    on(TOPICS.hello, () => {
+      this.sendSnapshot(state);
+      state.greeted = true;
     });
-    channel.on(TOPICS.swapped, (body) => {
-      const { version, problem } = body as Swapped;
-      state.version = version;
-      if (problem !== undefined) this.log.note('error', `worker ${member.id} kept its config: ${problem}`);
-      this.stir();
+    on<Ready>(TOPICS.ready, (ready) => {
+      state.ready = ready;
+      state.version = Math.max(state.version, ready.version);
+      if (this.addresses.length === 0) this.addresses = ready.listen;
     });
-    channel.on(TOPICS.metrics, (body) => {
-      state.metrics = body as MetricSnapshot;
-      this.stir();
+    on<Swapped>(TOPICS.swapped, ({ version, problem }) => {
+      if (problem === undefined) state.version = version;
+      else state.refused = { version, problem };
     });
-    channel.on(TOPICS.notable, (body) => {
-      this.notable.unshift(body as DecisionEvent);
-      if (this.notable.length > this.config.admin.decisions) this.notable.pop();
+    on<MetricSnapshot>(TOPICS.metrics, (snapshot) => void (state.metrics = snapshot));
+    on<Notables>(TOPICS.notable, (events) => this.keep(events));
+    on<Failed>(TOPICS.failed, ({ problem }) => {
+      if (this.phase === 'starting') this.fatal ??= problem;
+      this.note('error', problem, { worker: member.id });
     });
-    channel.on(TOPICS.failed, (body) => {
-      if (this.readyStates().length === 0) this.fatal ??= (body as { problem: string }).problem;
-      this.log.note('error', (body as { problem: string }).problem);
-      this.stir();
-    });
-    channel.on(TOPICS.hello, () => this.sendSnapshot(member));
-  }
-
-  private readonly onGone = (member: Member, how: string, restartMs: number | undefined): void => {
-    const state = this.states.get(member.id);
-    this.states.delete(member.id);
-    this.stir();
-    if (restartMs === undefined) return;
-    this.restarts++;
-    if (state?.metrics !== undefined) this.bury(state.metrics);
-    const fault = new Fault('WORKER_DIED', { id: member.id, pid: member.pid, how, ms: restartMs });
-    this.log.note('error', fault.message, { code: fault.code, remedy: fault.remedy });
   };
 
-  /** Keeps what dead workers counted; two are joined into one list, so that this does not grow with each death. */
-  private bury(snapshot: MetricSnapshot): void {
-    this.dead.push(retired(snapshot));
-    if (this.dead.length > 64) this.dead.shift();
+  private readonly onGone = (member: Member, how: string, restartMs: number | undefined): void => {
+    const state = this.roster.remove(member.id);
+    this.detach.get(member.id)?.();
+    this.detach.delete(member.id);
+    this.roster.stir();
+    if (restartMs === undefined) return;
+    this.counts.restarts++;
+    if (this.phase === 'starting' && this.counts.restarts >= START_DEATHS_MAX) this.fatal ??= `workers end with ${how}`;
+    if (state?.metrics !== undefined) {
+      this.dead.add(state.metrics);
+      this.counts.lostInFlight += gaugeIn(state.metrics, `${this.config.metrics.prefix}requests_in_flight`);
+    }
+    const fault = new Fault('WORKER_DIED', { id: member.id, pid: member.pid, how, ms: restartMs });
+    this.note('error', fault.message, { code: fault.code, remedy: fault.remedy });
+  };
+
+  private keep(events: Notables): void {
+    this.notable.unshift(...[...events].reverse());
+    this.notable.length = Math.min(this.notable.length, this.config.admin.decisions);
   }
 
-  private sendSnapshot(member: Member): void {
+  private sendSnapshot(state: WorkerState): void {
+    // While another worker holds the first port, the same words lead to the same port.
+    const alone = this.roster.all().every((other) => other === state || !other.greeted);
+    if (this.phase !== 'starting' && !state.greeted && alone) this.pinned = true;
     const message: SnapshotMessage<Config> = {
       version: this.version,
-      config: this.config,
+      config: this.pinned ? pinPorts(this.config, this.addresses) : this.config,
       hashKey: this.hashKey,
       workers: this.workerCount(),
     };
-    member.channel.send(TOPICS.snapshot, message);
+    state.member.channel.send(TOPICS.snapshot, message);
+  }
+
+  private askMetrics(): void {
+    for (const { member } of this.roster.ready()) member.channel.send(TOPICS.askMetrics, {});
   }
 
   private workerCount(): number {
     return this.config.workers === 'auto' ? availableParallelism() : this.config.workers;
   }
 
-  private readyStates(): WorkerState[] {
-    return [...this.states.values()].filter((state) => state.ready !== undefined);
-  }
-
-  private isGone(state: WorkerState): boolean {
-    return this.states.get(state.member.id) !== state;
-  }
-
   private readonly note = (level: 'info' | 'warn' | 'error', text: string, fields?: Readonly<Record<string, unknown>>): void => {
-    this.log.note(level, text, fields);
+    this.log?.note(level, text, fields);
   };
 
-  private stir(): void {
-    this.wake?.();
-  }
-
-  private async until(done: () => boolean, ms = 60_000): Promise<void> {
-    const limit = Date.now() + ms;
-    while (!done() && Date.now() < limit) {
-      await new Promise<void>((resolve) => {
-        const timer = setTimeout(resolve, 100);
-        this.wake = () => {
-          clearTimeout(timer);
-          resolve();
-        };
-      });
-    }
-  }
-
-  private async openAdmin(): Promise<string | undefined> {
+  private async openAdmin(token: string | undefined): Promise<string | undefined> {
     const { admin } = this.config;
     if (!admin.enabled) return undefined;
-    const token = process.env[admin.tokenEnv];
-    this.admin = createAdminServer(
-      {
-        notReady: () => (this.readyStates().length > 0 ? undefined : 'no worker listens yet'),
-        metrics: () => this.collect(),
-        decisions: () => this.notable,
-        controls: () => this.controls(),
-        reload: () => this.reload(),
-      },
-      { ...splitAddress(admin.listen), token, tokenEnv: admin.tokenEnv },
-    );
-    return this.admin.listen();
-  }
-
-  private async collect(): Promise<string> {
-    const states = this.readyStates();
-    const fresh = new Set<WorkerState>();
-    const before = new Map(states.map((state) => [state, state.metrics]));
-    for (const { member } of states) member.channel.send(TOPICS.askMetrics, {});
-    await this.until(() => {
-      for (const state of states) if (state.metrics !== before.get(state)) fresh.add(state);
-      return fresh.size === states.length;
-    }, METRICS_WAIT_MS);
-    const known = states.flatMap((state) => (state.metrics === undefined ? [] : [state.metrics]));
-    return sumOf([await this.metrics.snapshot(), ...known, ...this.dead]);
-  }
-
-  private controls(): Readonly<Record<string, unknown>> {
-    const { config } = this;
-    return {
-      mode: config.mode,
-      version: this.version,
-      sites: config.sites.map((site) => ({ name: site.name, hosts: site.hosts, mode: site.mode ?? config.mode })),
-      workers: [...this.states.values()].map(({ member, ready, version }) => ({
-        id: member.id, pid: member.pid, ready: ready !== undefined, version,
-      })),
-      limits: this.store.stats(),
-      restarts: this.restarts,
-    };
+    const state = adminState({
+      config: () => this.config,
+      version: () => this.version,
+      phase: () => this.phase,
+      wanted: () => this.workerCount(),
+      roster: this.roster,
+      dead: this.dead,
+      notable: this.notable,
+      counts: this.counts,
+      store: this.store!,
+      askMetrics: () => this.askMetrics(),
+      reload: () => this.reload(),
+      setMode: (mode, site) => this.setMode(mode, site),
+    });
+    const { tokenEnv, hosts } = admin;
+    const server = createAdminServer(state, { ...splitAddress(admin.listen), hosts, token, tokenEnv });
+    const url = await server.listen();
+    this.admin = server;
+    return url;
   }
 }
 

@@ -2,12 +2,12 @@
 import process from 'node:process';
 import { hostname } from 'node:os';
 import path from 'node:path';
-import { ipcChannel } from '../cluster/ipc-channel.js';
+import { ipcChannel, type IpcChannel } from '../cluster/ipc-channel.js';
 import { TOPICS, type SnapshotMessage } from '../cluster/messages.js';
+import { createNotables } from '../cluster/notables.js';
 import type { Config } from '../config/schema.js';
-import type { Channel } from '../core/channel.js';
 import { systemClock } from '../core/clock.js';
-import { describeFault, Fault } from '../core/errors.js';
+import { describeFault, type Fault } from '../core/errors.js';
 import { ipcStore } from '../limits/index.js';
 import { createGate, type Gate } from '../proxy/gate.js';
 import { createEventLog, type EventLog } from '../telemetry/log.js';
@@ -50,15 +50,17 @@ export function runWorker(id: number): void {
   channel.on(TOPICS.askMetrics, () => {
     void parts?.metrics.snapshot().then((snapshot) => channel.send(TOPICS.metrics, snapshot));
   });
-  channel.on(TOPICS.drain, () => void drain(parts));
+  let draining: Promise<never> | undefined;
+  const end = (): void => void (draining ??= drain(parts));
+  channel.on(TOPICS.drain, end);
   // The supervisor is gone: nobody would replace or stop this worker, and its counters went with it.
-  process.on('disconnect', () => void drain(parts));
-  channel.send(TOPICS.hello, {});
+  process.on('disconnect', end);
   // Signals go to the whole group from a terminal; only the supervisor acts on them.
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => undefined);
+  channel.send(TOPICS.hello, {});
 }
 
-type OpenDeps = Readonly<{ channel: Channel; store: ReturnType<typeof ipcStore>; id: number }>;
+type OpenDeps = Readonly<{ channel: IpcChannel; store: ReturnType<typeof ipcStore>; id: number }>;
 
 async function open(message: SnapshotMessage<Config>, deps: OpenDeps): Promise<Parts> {
   const { config } = message;
@@ -66,10 +68,11 @@ async function open(message: SnapshotMessage<Config>, deps: OpenDeps): Promise<P
   const file = config.log.file === undefined ? undefined : path.resolve(config.baseDir, config.log.file);
   const log = createEventLog(config.log, { file, nowMs: systemClock.nowMs });
   const metrics = createMetrics(config.metrics, { sites: config.sites.map((site) => site.name) });
+  const notables = createNotables((events) => channel.send(TOPICS.notable, events));
   const telemetry = createTelemetry(config.log, {
     log,
     metrics,
-    notable: (event) => void channel.send(TOPICS.notable, event),
+    notable: notables.push,
   });
   const engines = await buildEngines(config, {
     store,
@@ -95,9 +98,15 @@ async function open(message: SnapshotMessage<Config>, deps: OpenDeps): Promise<P
   metrics.gauge('log_lines_dropped', 'Log lines lost to a slow or broken sink.', () => log.dropped());
   metrics.gauge('events_dropped', 'Decision events dropped before the log.', () => telemetry.dropped());
   metrics.gauge('store_timeouts', 'Limit checks the supervisor did not answer in time.', () => store.stats().timeouts);
+  metrics.gauge('decisions_not_shown', 'Notable decisions in the log only, not on the admin listener.', notables.skipped);
+  metrics.gauge('ipc_dropped', 'Messages to the supervisor that were not sent.', channel.dropped);
   const listen = await gate.listen();
-  channel.send(TOPICS.ready, { listen, rules: engines.ruleCount });
-  return { gate, engines, config, log, metrics, flush: telemetry.flush };
+  channel.send(TOPICS.ready, { listen, rules: engines.ruleCount, version: message.version });
+  const flush = (): void => {
+    telemetry.flush();
+    notables.flush();
+  };
+  return { gate, engines, config, log, metrics, flush };
 }
 
 async function swap(parts: Parts, message: SnapshotMessage<Config>, deps: Omit<OpenDeps, 'id'>): Promise<void> {
@@ -120,7 +129,7 @@ async function swap(parts: Parts, message: SnapshotMessage<Config>, deps: Omit<O
   before.close().catch((error: unknown) => log.note('warn', describeFault(error)));
 }
 
-async function drain(parts: Parts | undefined): Promise<void> {
+async function drain(parts: Parts | undefined): Promise<never> {
   if (parts === undefined) process.exit(0);
   const cut = await parts.gate.drain(parts.config.timeouts.drain);
   if (cut > 0) parts.log.note('warn', 'requests were cut at the end of the drain', { requests: cut });
@@ -140,7 +149,7 @@ function quietly(log: EventLog): (fault: Fault) => void {
   };
 }
 
-function fail(channel: Channel, error: unknown): void {
+function fail(channel: IpcChannel, error: unknown): void {
   const sent = channel.send(TOPICS.failed, { problem: describeFault(error) });
   if (!sent) process.stderr.write(`${describeFault(error)}\n`);
   setTimeout(() => process.exit(1), 50);

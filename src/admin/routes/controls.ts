@@ -1,23 +1,41 @@
-/** What the gate runs with, and the reload of its config. */
+/** What the gate runs with, and what can be changed while it runs: the config taken anew, the mode. */
 import { Fault } from '../../core/errors.js';
-import type { AdminRoute } from '../route.js';
+import { ok, refused, type AdminAnswer, type AdminRoute } from '../route.js';
 
 export const controls: AdminRoute = {
   method: 'GET',
   path: /^\/controls$/,
-  answer: (state) => ({ status: 200, type: 'json', body: state.controls() }),
+  answer: (state) => ok(state.controls()),
 };
 
 export const reload: AdminRoute = {
   method: 'POST',
   path: /^\/reload$/,
-  async answer(state) {
-    try {
-      await state.reload();
-      return { status: 200, type: 'json', body: { status: 'reloaded' } };
-    } catch (error) {
-      if (!(error instanceof Fault)) throw error;
-      return { status: 422, type: 'json', body: { code: error.code, error: error.message, remedy: error.remedy } };
+  answer: (state) => carriedOut(() => state.reload(), { status: 'reloaded' }),
+};
+
+export const mode: AdminRoute = {
+  method: 'POST',
+  path: /^\/mode$/,
+  answer(state, { body }) {
+    const { mode: wanted, site } = (typeof body === 'object' && body !== null ? body : {}) as Record<string, unknown>;
+    if (wanted !== 'enforce' && wanted !== 'observe') {
+      return refused(400, 'send {"mode":"enforce"} or {"mode":"observe"}, and "site" for one site only');
     }
+    if (site !== undefined && (typeof site !== 'string' || !state.sites().includes(site))) {
+      return refused(404, `no such site; there is ${state.sites().join(', ')}`);
+    }
+    return carriedOut(() => state.setMode(wanted, site), { mode: wanted, site: site ?? 'all', until: 'the next reload' });
   },
 };
+
+async function carriedOut(change: () => Promise<void>, done: unknown): Promise<AdminAnswer> {
+  try {
+    await change();
+    return ok(done);
+  } catch (error) {
+    if (!(error instanceof Fault)) throw error;
+    const { code, message, remedy } = error;
+    return { status: 422, type: 'json', body: { code, error: message, remedy } };
+  }
+}

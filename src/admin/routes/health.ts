@@ -1,10 +1,10 @@
 /** Alive, and ready for traffic. */
-import type { AdminRoute } from '../route.js';
+import { ok, type AdminRoute } from '../route.js';
 
 export const healthz: AdminRoute = {
   method: 'GET',
   path: /^\/healthz$/,
-  answer: () => ({ status: 200, type: 'json', body: { status: 'ok' } }),
+  answer: () => ok({ status: 'ok' }),
 };
 
 export const readyz: AdminRoute = {
@@ -12,7 +12,7 @@ export const readyz: AdminRoute = {
   path: /^\/readyz$/,
   answer(state) {
     const why = state.notReady();
-    if (why === undefined) return { status: 200, type: 'json', body: { status: 'ready' } };
+    if (why === undefined) return ok({ status: 'ready' });
     return { status: 503, type: 'json', body: { status: 'not ready', reason: why } };
   },
 };

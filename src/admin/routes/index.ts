@@ -1,8 +1,17 @@
 /** Every admin resource. Whatever is no GET changes state and needs the token. */
 import type { AdminRoute } from '../route.js';
-import { controls, reload } from './controls.js';
+import { controls, mode, reload } from './controls.js';
 import { decision, decisions } from './decisions.js';
 import { healthz, readyz } from './health.js';
 import { metrics } from './metrics.js';
 
-export const ADMIN_ROUTES: readonly AdminRoute[] = [healthz, readyz, metrics, decisions, decision, controls, reload];
+export const ADMIN_ROUTES: readonly AdminRoute[] = [
+  healthz,
+  readyz,
+  metrics,
+  decisions,
+  decision,
+  controls,
+  reload,
+  mode,
+];

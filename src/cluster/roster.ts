@@ -1,0 +1,75 @@
+/** What the supervisor knows of each worker, and waiting until that is as wished. */
+import type { MetricSnapshot } from '../telemetry/metrics.js';
+import type { Member } from './fleet.js';
+import type { Ready } from './messages.js';
+
+export type WorkerState = {
+  readonly member: Member;
+  /** It said hello and is handed every config since. */
+  greeted: boolean;
+  ready: Ready | undefined;
+  /** Of the config in force there; 0 before the first. */
+  version: number;
+  /** The latest config it could not carry out. */
+  refused: Readonly<{ version: number; problem: string }> | undefined;
+  metrics: MetricSnapshot | undefined;
+};
+
+export type Roster = {
+  add(member: Member): WorkerState;
+  remove(id: number): WorkerState | undefined;
+  /** In the order of their start. */
+  all(): readonly WorkerState[];
+  ready(): readonly WorkerState[];
+  has(state: WorkerState): boolean;
+  /** Something changed: all who wait look again. */
+  stir(): void;
+  /** Resolves with true once `done` holds, with false after `ms`. */
+  until(done: () => boolean, ms: number): Promise<boolean>;
+};
+
+export function createRoster(): Roster {
+  const states = new Map<number, WorkerState>();
+  const waiting = new Set<() => void>();
+  const stir = (): void => {
+    for (const look of [...waiting]) look();
+  };
+  return {
+    add(member) {
+      const state: WorkerState = {
+        member,
+        greeted: false,
+        ready: undefined,
+        version: 0,
+        refused: undefined,
+        metrics: undefined,
+      };
+      states.set(member.id, state);
+      return state;
+    },
+    remove(id) {
+      const state = states.get(id);
+      states.delete(id);
+      return state;
+    },
+    all: () => [...states.values()],
+    ready: () => [...states.values()].filter((state) => state.ready !== undefined),
+    has: (state) => states.get(state.member.id) === state,
+    stir,
+    until(done, ms) {
+      if (done()) return Promise.resolve(true);
+      return new Promise((resolve) => {
+        const end = (held: boolean): void => {
+          clearTimeout(timer);
+          waiting.delete(look);
+          resolve(held);
+        };
+        const look = (): void => {
+          if (done()) end(true);
+        };
+        const timer = setTimeout(() => end(done()), ms);
+        waiting.add(look);
+      });
+    },
+  };
+}

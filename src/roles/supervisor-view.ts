@@ -1,0 +1,101 @@
+/** What the supervisor shows on its admin listener: readiness, the sum of all metrics, controls. */
+import type { AdminState } from '../admin/route.js';
+import type { Retired } from '../cluster/retired.js';
+import type { Roster, WorkerState } from '../cluster/roster.js';
+import type { Config } from '../config/schema.js';
+import type { DecisionEvent } from '../core/event.js';
+import type { MemoryStore } from '../limits/index.js';
+import { createMetrics, sumOf, type Metrics } from '../telemetry/metrics.js';
+import type { Mode } from './config-change.js';
+
+export type Phase = 'starting' | 'running' | 'stopping';
+
+export type View = Readonly<{
+  config: () => Config;
+  version: () => number;
+  phase: () => Phase;
+  /** How many workers there should be. */
+  wanted: () => number;
+  roster: Roster;
+  dead: Retired;
+  /** Latest first. */
+  notable: readonly DecisionEvent[];
+  counts: Readonly<{ restarts: number; reloads: number; refusedReloads: number; lostInFlight: number }>;
+  store: MemoryStore;
+  askMetrics: () => void;
+  reload: () => Promise<void>;
+  setMode: (mode: Mode, site: string | undefined) => Promise<void>;
+}>;
+
+/** A worker that is too busy to answer is shown by what it said last. */
+const METRICS_WAIT_MS = 500;
+
+export function adminState(view: View): AdminState {
+  const own = createMetrics(view.config().metrics, { sites: [] });
+  registerGauges(own, view);
+  return {
+    notReady: () => notReady(view),
+    metrics: () => collect(view, own),
+    decisions: () => view.notable,
+    controls: () => controls(view),
+    reload: view.reload,
+    sites: () => view.config().sites.map(({ name }) => name),
+    setMode: view.setMode,
+  };
+}
+
+function registerGauges(own: Metrics, { counts, store }: View): void {
+  own.gauge('worker_restarts', 'Workers that died and were replaced.', () => counts.restarts);
+  own.gauge('worker_requests_lost', 'Requests last seen in flight in workers that died.', () => counts.lostInFlight);
+  own.gauge('reloads', 'Configs taken over since the start.', () => counts.reloads);
+  own.gauge('reloads_refused', 'Reloads that left the running config in force.', () => counts.refusedReloads);
+  own.gauge('limit_keys', 'Identities the counter store holds.', () => store.stats().keys);
+  own.gauge('limit_keys_evicted', 'Identities dropped since the store was full.', () => store.stats().evicted);
+}
+
+/** Once every worker has listened, one that is being replaced leaves the gate ready: the others serve. */
+function notReady(view: View): string | undefined {
+  const now = view.roster.ready().length;
+  switch (view.phase()) {
+    case 'starting':
+      return `${now} of ${view.wanted()} workers listen`;
+    case 'running':
+      return now > 0 ? undefined : 'no worker listens';
+    case 'stopping':
+      return 'the gate is draining';
+  }
+}
+
+async function collect(view: View, own: Metrics): Promise<string> {
+  const states = view.roster.ready();
+  const before = new Map<WorkerState, unknown>(states.map((state) => [state, state.metrics]));
+  view.askMetrics();
+  const answered = (state: WorkerState): boolean => state.metrics !== before.get(state) || !view.roster.has(state);
+  await view.roster.until(() => states.every(answered), METRICS_WAIT_MS);
+  // Whoever died while asked is among the dead already.
+  const living = states.filter((state) => view.roster.has(state));
+  const known = living.flatMap((state) => (state.metrics === undefined ? [] : [state.metrics]));
+  return sumOf([await own.snapshot(), ...known, ...view.dead.snapshots()]);
+}
+
+function controls(view: View): Readonly<Record<string, unknown>> {
+  const config = view.config();
+  const { allowlist, blocklist, tor, asn } = config.reputation;
+  return {
+    mode: config.mode,
+    version: view.version(),
+    phase: view.phase(),
+    sites: config.sites.map(({ name, hosts, mode }) => ({ name, hosts, mode: mode ?? config.mode })),
+    workers: view.roster.all().map(({ member, ready, version, refused }) => ({
+      id: member.id,
+      pid: member.pid,
+      ready: ready !== undefined,
+      rules: ready?.rules,
+      version,
+      refused: refused?.problem,
+    })),
+    feeds: { allowlist, blocklist, tor: tor?.file ?? tor?.url, asn: asn?.database },
+    limits: view.store.stats(),
+    ...view.counts,
+  };
+}
