@@ -124,7 +124,8 @@ class Forward {
     return {
       onConnect: (abort: (error?: Error) => void) => {
         this.abort = abort;
-        writing = this;
+        if (this.clientGone) abort(new Error('client left'));
+        else writing = this;
       },
       onHeaders: (status: number, raw: Buffer[], resume: () => void, text: string) => {
         return this.onHeaders(address, { status, raw, resume, text });
@@ -141,7 +142,6 @@ class Forward {
 
   onSocket(socket: Socket): void {
     this.socket = socket;
-    if (this.clientGone) this.hangUp('client left');
   }
 
   private hangUp(why: string): void {
