@@ -67,6 +67,7 @@ const caught: [string, Request, string][] = [
   ['the second of two User-Agent lines', { headers: [['User-Agent', 'a'], ['User-Agent', SQLI]] }, 'SQLI-901'],
   ['the second of two Cookie lines', { headers: [['Cookie', 'a=1'], ['Cookie', `b=${XSS}`]] }, 'XSS-901'],
   ['a payload split over two lines', { headers: [['X-Custom', '<scr'], ['X-Custom', 'ipt>alert(1)']] }, 'XSS-901'],
+  ['a whole payload on one of two lines', { headers: [['X-Custom', '<script>alert(1)'], ['X-Custom', '</script>']] }, 'XSS-901'],
   ['comments instead of spaces', { target: '/?q=1/**/union/**/select/**/1' }, 'SQLI-902'],
   ['versioned comments', { target: '/?q=1+/*!50000union*/+/*!50000select*/+1' }, 'SQLI-902'],
   ['comments inside words', { target: '/?q=1+un/**/ion+sel/**/ect+1' }, 'SQLI-902'],
@@ -175,4 +176,31 @@ t.test('a body tells its mode and its fields', async (t) => {
   t.equal(await two.done, 'stream');
   t.equal(two.body.field('user'), 'zoe');
   t.equal(await open(post('image/png', '\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\0\0\0\0\0')).done, 'stream');
+});
+
+const MIB = 1024 ** 2;
+const large: [string, string, string][] = [
+  ['a JSON string with escapes', 'application/json', `{"a":"${'x \\"y\\" z%41 '.repeat(MIB / 8)}"}`],
+  ['JSON brackets', 'application/json', `[${'[],'.repeat(MIB)}1]`],
+  ['JSON keys with much space', 'application/json', `[${'{"a$b":1},'.repeat(4500)}${' '.repeat(MIB)}1]`],
+  ['empty form pairs', 'application/x-www-form-urlencoded', '&'.repeat(4 * MIB)],
+  ['a long form value', 'application/x-www-form-urlencoded', `a=${'x%20%22y%22+'.repeat(MIB / 8)}`],
+];
+
+t.test('a large body leaves turns to the event loop', async (t) => {
+  for (const [name, type, body] of large) {
+    let turns = 0;
+    let open = true;
+    const tick = (): void => {
+      turns++;
+      if (open) setImmediate(tick);
+    };
+    setImmediate(tick);
+    const began = performance.now();
+    t.same(ids(await judge(engine, post(type, body))), [], name);
+    open = false;
+    // A turn of work is 8 ms and one flush; far from that would be work in one piece.
+    const each = (performance.now() - began) / (turns + 1);
+    t.ok(each < 60, `${name}: ${each.toFixed(1)} ms a turn`);
+  }
 });

@@ -23,7 +23,7 @@ export type Value = Readonly<{ target: Target; name: string; text: string; encod
 export type Judge = Readonly<{
   /** Takes a value in; text that is empty costs nothing. */
   add(value: Value): void;
-  /** Characters taken in since the last `flush`. */
+  /** Work taken in since the last `flush`: characters of all forms, and something for each. */
   pending(): number;
   /** What the values taken in since the last call brought to light. */
   flush(): Finding[];
@@ -35,6 +35,8 @@ type Hit = Readonly<{ rule: Rule; severity: Severity; evidence: Evidence }>;
 
 const KINDS: readonly SetKind[] = ['text', 'header', 'path', 'file'];
 const EVIDENCE_CHARS = 200;
+/** What one more text costs besides its characters, in characters. */
+const VALUE_COST = 16;
 const NO_SUSPECTS: readonly number[] = Object.freeze([]);
 const NO_NAMES: readonly string[] = Object.freeze([]);
 
@@ -56,11 +58,11 @@ export function createJudge(book: RuleBook, facts: Pick<RequestFacts, 'site' | '
 
   const add = (value: Value): void => {
     if (value.text === '') return;
-    chars += value.text.length;
     const kind = setKind(value.target);
     const pool = pools[kind] ?? (pools[kind] = { texts: [], values: [], forms: [] });
     pool.values.push(value);
     if (value.target === 'file' || isPlain(value.text)) {
+      chars += value.text.length + VALUE_COST;
       pool.texts.push(value.text);
       pool.forms.push(undefined);
       return;
@@ -68,7 +70,10 @@ export function createJudge(book: RuleBook, facts: Pick<RequestFacts, 'site' | '
     const found = variantsOf(value.text, value.encoding, book.config);
     if (found.nul) violation('NUL-BYTE', 3, value, 'a NUL character stands in a text value');
     if (found.overlong) violation('UTF8-OVERLONG', 4, value, 'a character is written in more UTF-8 bytes than it needs');
-    for (const { text } of found.list) pool.texts.push(text);
+    for (const { text } of found.list) {
+      chars += text.length + VALUE_COST;
+      pool.texts.push(text);
+    }
     pool.forms.push(found.list);
   };
 

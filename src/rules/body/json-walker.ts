@@ -18,7 +18,6 @@ export type JsonWalker = {
 };
 
 const SPACE = /[ \t\r\n]*/y;
-const STRING_REST = /[^"\\]*/y;
 const SCALAR = /-?\d[\d.eE+-]*|true|false|null|NaN|-?Infinity/y;
 const PATH_CHARS = 120;
 const PAUSE_AFTER = 1024;
@@ -32,6 +31,13 @@ export function createJsonWalker(text: string, depthMax: number): JsonWalker {
   let state: ReturnType<JsonWalker['state']> = 'reading';
   let wantValue = true;
   let path = '';
+  // The next of each from `at` on, found once: Infinity where there is none.
+  let quoteAt = -1;
+  let escapeAt = -1;
+  const find = (char: string, from: number): number => {
+    const found = text.indexOf(char, from);
+    return found < 0 ? Infinity : found;
+  };
 
   const stop = (how: 'done' | 'broken' | 'deep'): undefined => {
     state = how;
@@ -45,12 +51,14 @@ export function createJsonWalker(text: string, depthMax: number): JsonWalker {
   const string = (): string | undefined => {
     const from = ++at;
     for (;;) {
-      STRING_REST.lastIndex = at;
-      STRING_REST.test(text);
-      at = STRING_REST.lastIndex;
-      if (at >= text.length) return undefined;
-      if (text[at] === '"') return text.slice(from, at++);
-      at += 2;
+      if (quoteAt < at) quoteAt = find('"', at);
+      if (escapeAt < at) escapeAt = find('\\', at);
+      if (quoteAt === Infinity) return undefined;
+      if (quoteAt < escapeAt) {
+        at = quoteAt + 1;
+        return text.slice(from, quoteAt);
+      }
+      at = escapeAt + 2;
     }
   };
   const value = (): JsonLeaf | undefined => {
