@@ -1,9 +1,25 @@
-/** The yardstick: Node's http server and undici's Pool.dispatch, nothing else. PORT and UPSTREAM come from the environment. */
+/**
+ * The yardstick: Node's http server and undici's Pool.dispatch, nothing else. PORT and UPSTREAM come from the
+ * environment.
+ */
 import http from 'node:http';
 import { Pool, type Dispatcher } from 'undici';
 
-const pool = new Pool(process.env['UPSTREAM'] ?? 'http://127.0.0.1:9000', { connections: 128, pipelining: 1 });
-const HOP = new Set(['connection', 'keep-alive', 'transfer-encoding', 'upgrade', 'te', 'trailer', 'host', 'content-length', 'expect']);
+const pool = new Pool(process.env['UPSTREAM'] ?? 'http://127.0.0.1:9000', {
+  connections: 128,
+  pipelining: 1,
+});
+const HOP = new Set([
+  'connection',
+  'keep-alive',
+  'transfer-encoding',
+  'upgrade',
+  'te',
+  'trailer',
+  'host',
+  'content-length',
+  'expect',
+]);
 
 const server = http.createServer((request, response) => {
   const headers: string[] = ['Host', request.headers.host ?? ''];
@@ -20,7 +36,8 @@ const server = http.createServer((request, response) => {
       const flat: string[] = [];
       for (let index = 0; index < raw.length; index += 2) {
         const name = raw[index]!.toString('latin1');
-        if (!HOP.has(name.toLowerCase()) || name.length === 14) flat.push(name, raw[index + 1]!.toString('latin1'));
+        if (!HOP.has(name.toLowerCase()) || name.length === 14)
+          flat.push(name, raw[index + 1]!.toString('latin1'));
       }
       response.sendDate = false;
       response.writeHead(status, text, flat);

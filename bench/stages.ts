@@ -1,6 +1,6 @@
 /**
- * Pipeline time of an allowed GET and a 1 KB JSON POST by stage, in one process without network, and the memory of
- * the engines after 50 000 distinct addresses.
+ * Pipeline time of an allowed GET and a 1 KB JSON POST by stage, in one process without network, and the
+ * memory of the engines after 50 000 distinct addresses.
  */
 import path from 'node:path';
 import { systemClock } from '../src/core/clock.js';
@@ -13,16 +13,37 @@ import { buildEngines } from '../src/roles/engines.js';
 const ROUNDS = 40_000;
 const root = path.resolve(import.meta.dirname, '../..');
 const BROWSER = [
-  'Host', 'app.test', 'User-Agent', 'Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0',
-  'Accept', 'text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8', 'Accept-Language', 'en-US,en;q=0.5',
-  'Accept-Encoding', 'gzip, deflate, br', 'Referer', 'http://app.test/products', 'Cookie', 'sid=0123456789abcdef; theme=dark',
-  'Sec-Fetch-Dest', 'document', 'Sec-Fetch-Mode', 'navigate', 'Sec-Fetch-Site', 'same-origin',
+  'Host',
+  'app.test',
+  'User-Agent',
+  'Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0',
+  'Accept',
+  'text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8',
+  'Accept-Language',
+  'en-US,en;q=0.5',
+  'Accept-Encoding',
+  'gzip, deflate, br',
+  'Referer',
+  'http://app.test/products',
+  'Cookie',
+  'sid=0123456789abcdef; theme=dark',
+  'Sec-Fetch-Dest',
+  'document',
+  'Sec-Fetch-Mode',
+  'navigate',
+  'Sec-Fetch-Site',
+  'same-origin',
 ];
 const BODY = Buffer.from(
-  JSON.stringify(Object.fromEntries(Array.from({ length: 8 }, (_, i) => [`field${i}`, `the quick brown fox ${i} `.repeat(5)]))),
+  JSON.stringify(
+    Object.fromEntries(
+      Array.from({ length: 8 }, (_, i) => [`field${i}`, `the quick brown fox ${i} `.repeat(5)]),
+    ),
+  ),
 );
 
-const median = (values: number[]): number => [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)] ?? NaN;
+const median = (values: number[]): number =>
+  [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)] ?? NaN;
 
 async function main(): Promise<void> {
   const text = `
@@ -45,13 +66,23 @@ reputation: { asn: { database: deploy/demo/asn-sample.mmdb } }
   const facts = (peer: string, post: boolean): RequestFacts =>
     buildFacts(
       {
-        requestId: 'r', receivedAtMs: Date.now(), method: post ? 'POST' : 'GET', target: '/products/42?page=2&sort=price',
-        httpVersion: '1.1', peer, proxied: undefined, scheme: 'http',
-        rawHeaders: post ? [...BROWSER, 'Content-Type', 'application/json', 'Content-Length', String(BODY.length)] : BROWSER,
+        requestId: 'r',
+        receivedAtMs: Date.now(),
+        method: post ? 'POST' : 'GET',
+        target: '/products/42?page=2&sort=price',
+        httpVersion: '1.1',
+        peer,
+        proxied: undefined,
+        scheme: 'http',
+        rawHeaders: post
+          ? [...BROWSER, 'Content-Type', 'application/json', 'Content-Length', String(BODY.length)]
+          : BROWSER,
       },
       snapshot.settings,
     ) as RequestFacts;
-  process.stdout.write('\n| pipeline, embedded, one process | median µs | p99 µs | reputation | limits | headers | rules |\n|---|---|---|---|---|---|---|\n');
+  process.stdout.write(
+    '\n| pipeline, embedded, one process | median µs | p99 µs | reputation | limits | headers | rules |\n|---|---|---|---|---|---|---|\n',
+  );
   for (const post of [false, true]) {
     const totals: number[] = [];
     const stages: number[][] = [[], [], [], []];
@@ -72,7 +103,9 @@ reputation: { asn: { database: deploy/demo/asn-sample.mmdb } }
     totals.sort((a, b) => a - b);
     const by = stages.map((all) => median(all).toFixed(1)).join(' | ');
     const p99 = totals[Math.floor(totals.length * 0.99)]!.toFixed(1);
-    process.stdout.write(`| ${post ? 'POST, 1 KB JSON' : 'GET'} | ${median(totals).toFixed(1)} | ${p99} | ${by} |\n`);
+    process.stdout.write(
+      `| ${post ? 'POST, 1 KB JSON' : 'GET'} | ${median(totals).toFixed(1)} | ${p99} | ${by} |\n`,
+    );
   }
   for (let index = 0; index < 50_000; index++) {
     const request = facts(`10.${index >> 16}.${(index >> 8) & 255}.${index & 255}`, false);
@@ -81,7 +114,9 @@ reputation: { asn: { database: deploy/demo/asn-sample.mmdb } }
   global.gc?.();
   const { rss, heapUsed } = process.memoryUsage();
   const mb = (bytes: number): string => (bytes / 1024 ** 2).toFixed(0);
-  process.stdout.write(`\nAfter 50 000 distinct addresses, store and worker in one process: ${mb(rss)} MB resident, ${mb(heapUsed)} MB heap.\n`);
+  process.stdout.write(
+    `\nAfter 50 000 distinct addresses, store and worker in one process: ${mb(rss)} MB resident, ${mb(heapUsed)} MB heap.\n`,
+  );
   await engines.close();
 }
 

@@ -1,6 +1,7 @@
 /**
- * Requests per second and latency of the gate against a bare undici proxy and plain nginx, in one run: the proxy
- * alone on one core, load and origin on another, several rounds in turn, medians. Needs wrk, nginx and taskset.
+ * Requests per second and latency of the gate against a bare undici proxy and plain nginx, in one run: the
+ * proxy alone on one core, load and origin on another, several rounds in turn, medians. Needs wrk, nginx and
+ * taskset.
  */
 import { spawn, execFile, type ChildProcess } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -44,7 +45,10 @@ function start(core: number, command: string, args: string[], env: NodeJS.Proces
 async function untilOpen(port: number): Promise<void> {
   for (let tries = 0; tries < 200; tries++) {
     const open = await new Promise<boolean>((resolve) => {
-      const socket = connect(port, '127.0.0.1', () => { socket.destroy(); resolve(true); });
+      const socket = connect(port, '127.0.0.1', () => {
+        socket.destroy();
+        resolve(true);
+      });
       socket.on('error', () => resolve(false));
     });
     if (open) return;
@@ -72,7 +76,8 @@ async function load(port: number, script: string, seconds: number): Promise<Figu
   };
 }
 
-const median = (values: number[]): number => [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)] ?? NaN;
+const median = (values: number[]): number =>
+  [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)] ?? NaN;
 
 function gateConfig(): string {
   const file = path.join(folder, 'gate.yaml');
@@ -93,14 +98,30 @@ admin: { listen: "127.0.0.1:${PORTS.admin}" }
 }
 
 async function main(): Promise<void> {
-  start(1, 'nginx', ['-c', writeNginxConfig(folder, 'origin', { listen: PORTS.origin, upstream: 0 }), '-p', folder]);
-  start(0, 'nginx', ['-c', writeNginxConfig(folder, 'proxy', { listen: PORTS.nginx, upstream: PORTS.origin }), '-p', folder]);
+  start(1, 'nginx', [
+    '-c',
+    writeNginxConfig(folder, 'origin', { listen: PORTS.origin, upstream: 0 }),
+    '-p',
+    folder,
+  ]);
+  start(0, 'nginx', [
+    '-c',
+    writeNginxConfig(folder, 'proxy', { listen: PORTS.nginx, upstream: PORTS.origin }),
+    '-p',
+    folder,
+  ]);
   const bare = path.join(root, 'dist/bench/bare-proxy.js');
-  start(0, process.execPath, [bare], { PORT: String(PORTS.bare), UPSTREAM: `http://127.0.0.1:${PORTS.origin}` });
+  start(0, process.execPath, [bare], {
+    PORT: String(PORTS.bare),
+    UPSTREAM: `http://127.0.0.1:${PORTS.origin}`,
+  });
   start(0, process.execPath, [path.join(root, 'dist/src/main.js'), 'serve', '--config', gateConfig()]);
   await Promise.all([PORTS.origin, PORTS.nginx, PORTS.bare, PORTS.gate].map(untilOpen));
   const subjects = { 'plain nginx': PORTS.nginx, 'bare undici proxy': PORTS.bare, Tidegate: PORTS.gate };
-  for (const [kind, script] of [['GET', GET], ['JSON POST 1 KB', POST]] as const) {
+  for (const [kind, script] of [
+    ['GET', GET],
+    ['JSON POST 1 KB', POST],
+  ] as const) {
     const seen: Record<string, Figures[]> = {};
     for (let round = 0; round <= ROUNDS; round++) {
       for (const [name, port] of Object.entries(subjects)) {
@@ -109,11 +130,15 @@ async function main(): Promise<void> {
       }
     }
     const bareRate = median(seen['bare undici proxy']!.map((f) => f.perSecond));
-    process.stdout.write(`\n| ${kind} | requests/s | against bare | p50 µs | p99 µs |\n|---|---|---|---|---|\n`);
+    process.stdout.write(
+      `\n| ${kind} | requests/s | against bare | p50 µs | p99 µs |\n|---|---|---|---|---|\n`,
+    );
     for (const [name, all] of Object.entries(seen)) {
       const rate = median(all.map((f) => f.perSecond));
       const [p50, p99] = [median(all.map((f) => f.p50Us)), median(all.map((f) => f.p99Us))];
-      process.stdout.write(`| ${name} | ${Math.round(rate)} | ${(rate / bareRate).toFixed(2)} | ${p50} | ${p99} |\n`);
+      process.stdout.write(
+        `| ${name} | ${Math.round(rate)} | ${(rate / bareRate).toFixed(2)} | ${p50} | ${p99} |\n`,
+      );
     }
   }
 }

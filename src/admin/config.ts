@@ -26,7 +26,9 @@ export const adminSection = z
 
 export type AdminConfig = z.output<typeof adminSection>;
 
-/** ADMIN_EXPOSED where others could reach a listener that has no token; `token` is what the environment holds. */
+/**
+ * ADMIN_EXPOSED where others could reach a listener that has no token; `token` is what the environment holds.
+ */
 export function exposure(config: AdminConfig, token: string | undefined): Fault | undefined {
   const host = config.listen.replace(/:\d+$/, '');
   const loopback = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])$/i.test(host);

@@ -21,18 +21,34 @@ async function open(test: Test, state: Partial<AdminState> = {}, options: Partia
     setMode: (mode, site) => Promise.resolve(void calls.push([mode, site])),
     ...state,
   };
-  const settings = { host: '127.0.0.1', port: 0, hosts: ['gate.test'], token: 'right', tokenEnv: 'TOKEN', ...options };
+  const settings = {
+    host: '127.0.0.1',
+    port: 0,
+    hosts: ['gate.test'],
+    token: 'right',
+    tokenEnv: 'TOKEN',
+    ...options,
+  };
   const server = createAdminServer(whole, settings);
   const url = new URL(await server.listen());
   test.teardown(() => server.close());
   const ask = ({ method = 'GET', path, host = 'localhost', token, body }: Given): Promise<Answer> =>
     new Promise((resolve, reject) => {
       const headers = { Host: host, ...(token === undefined ? {} : { Authorization: token }) };
-      const request = http.request({ host: '127.0.0.1', port: url.port, method, path, headers, agent: false });
+      const request = http.request({
+        host: '127.0.0.1',
+        port: url.port,
+        method,
+        path,
+        headers,
+        agent: false,
+      });
       request.on('error', reject).on('response', (response) => {
         let text = '';
         response.on('data', (part: Buffer) => void (text += part.toString()));
-        response.on('end', () => resolve({ status: response.statusCode ?? 0, text, headers: response.headers }));
+        response.on('end', () =>
+          resolve({ status: response.statusCode ?? 0, text, headers: response.headers }),
+        );
       });
       request.end(body);
     });

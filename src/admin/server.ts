@@ -1,7 +1,7 @@
 /**
- * The admin listener, in the supervisor. Meant for loopback: a Host header that is a name, but none of ours, is
- * refused, so that a web page in the operator's browser cannot reach it by DNS rebinding (bare addresses cannot be
- * rebound). Changes need the Bearer token.
+ * The admin listener, in the supervisor. Meant for loopback: a Host header that is a name, but none of ours,
+ * is refused, so that a web page in the operator's browser cannot reach it by DNS rebinding (bare addresses
+ * cannot be rebound). Changes need the Bearer token.
  */
 import { createHash, timingSafeEqual } from 'node:crypto';
 import http, { type IncomingMessage, type ServerResponse } from 'node:http';
@@ -45,7 +45,13 @@ export function createAdminServer(state: AdminState, options: AdminOptions): Adm
     listen: () =>
       new Promise((resolve, reject) => {
         server.once('error', (error) => {
-          reject(new Fault('LISTEN_FAILED', { address: `${options.host}:${options.port}`, why: error.message }, error));
+          reject(
+            new Fault(
+              'LISTEN_FAILED',
+              { address: `${options.host}:${options.port}`, why: error.message },
+              error,
+            ),
+          );
         });
         server.listen(options.port, options.host, () => {
           const bound = server.address() as AddressInfo;
@@ -61,7 +67,11 @@ export function createAdminServer(state: AdminState, options: AdminOptions): Adm
   };
 }
 
-async function answer(state: AdminState, request: IncomingMessage, options: AdminOptions): Promise<AdminAnswer> {
+async function answer(
+  state: AdminState,
+  request: IncomingMessage,
+  options: AdminOptions,
+): Promise<AdminAnswer> {
   const path = (request.url ?? '/').split('?', 1)[0] ?? '/';
   const chosen = routeFor(path, request, options);
   if ('status' in chosen || chosen.method === 'GET') request.resume();
@@ -78,7 +88,10 @@ async function answer(state: AdminState, request: IncomingMessage, options: Admi
 /** The resource, or why there is none for this caller. */
 function routeFor(path: string, request: IncomingMessage, options: AdminOptions): AdminRoute | AdminAnswer {
   if (!isOurs(request.headers.host ?? '', options.hosts)) {
-    return refused(421, 'the admin listener answers to localhost, bare addresses and the names in `admin.hosts`');
+    return refused(
+      421,
+      'the admin listener answers to localhost, bare addresses and the names in `admin.hosts`',
+    );
   }
   const named = ADMIN_ROUTES.filter((route) => route.path.test(path));
   if (named.length === 0) return refused(404, `no such resource; there is ${KNOWN.join(', ')}`);

@@ -35,7 +35,8 @@ export const demoCommand: CliCommand = {
 
 function portOf(text: string): number {
   const port = Number(text);
-  if (!/^\d{1,5}$/.test(text) || port > 65_535) throw new InvalidArgumentError('A port from 0 to 65535 fits.');
+  if (!/^\d{1,5}$/.test(text) || port > 65_535)
+    throw new InvalidArgumentError('A port from 0 to 65535 fits.');
   return port;
 }
 

@@ -9,7 +9,9 @@ export const serveCommand: CliCommand = {
   register(program: Command) {
     program
       .command('serve')
-      .description('run the gate: SIGHUP reloads the config, SIGTERM ends it once requests in flight are done')
+      .description(
+        'run the gate: SIGHUP reloads the config, SIGTERM ends it once requests in flight are done',
+      )
       .requiredOption('-c, --config <file>', 'config file')
       .action(async ({ config }: { config: string }) => {
         await serve(createSupervisor(config));
@@ -18,8 +20,8 @@ export const serveCommand: CliCommand = {
 };
 
 /**
- * Starts and says so in one JSON line; ends the process when a signal has stopped the gate. Throws a Fault where it
- * cannot start.
+ * Starts and says so in one JSON line; ends the process when a signal has stopped the gate. Throws a Fault
+ * where it cannot start.
  */
 export async function serve(supervisor: Supervisor, onReady?: (started: Started) => void): Promise<never> {
   // A reader of ours that went away is no reason to stop serving.

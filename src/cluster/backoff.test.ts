@@ -14,7 +14,12 @@ t.test('each quick death doubles the wait, up to the maximum', (test) => {
 });
 
 const cases = [
-  { name: 'half a minute of health is forgiven all', deaths: 7, livedMs: HEALTHY_MS, waitMs: RESTART_FIRST_MS },
+  {
+    name: 'half a minute of health is forgiven all',
+    deaths: 7,
+    livedMs: HEALTHY_MS,
+    waitMs: RESTART_FIRST_MS,
+  },
   { name: 'a moment less is not', deaths: 7, livedMs: HEALTHY_MS - 1, waitMs: RESTART_MAX_MS },
   { name: 'the first death waits least', deaths: 0, livedMs: 0, waitMs: RESTART_FIRST_MS },
   { name: 'any number of deaths stays finite', deaths: 1e9, livedMs: 0, waitMs: RESTART_MAX_MS },

@@ -1,4 +1,7 @@
-/** How long to wait before a dead worker is replaced: doubles with each quick death, forgets after half a minute of health. */
+/**
+ * How long to wait before a dead worker is replaced: doubles with each quick death, forgets after half a
+ * minute of health.
+ */
 
 export const RESTART_FIRST_MS = 250;
 export const RESTART_MAX_MS = 10_000;

@@ -1,4 +1,7 @@
-/** The workers: forked, watched, each replaced with a back-off of its own place, drained, killed where they stay. */
+/**
+ * The workers: forked, watched, each replaced with a back-off of its own place, drained, killed where they
+ * stay.
+ */
 import cluster, { type Worker } from 'node:cluster';
 import type { Channel } from '../core/channel.js';
 import { nextRestart } from './backoff.js';
@@ -28,7 +31,9 @@ type Place = { deaths: number };
 const KILL_WAIT_MS = 2_000;
 const LOOK_MS = 20;
 
-/** `script` is what each fork runs, with the options that Node itself was started with (a loader for .ts …). */
+/**
+ * `script` is what each fork runs, with the options that Node itself was started with (a loader for .ts …).
+ */
 export function createFleet(script: string, hooks: FleetHooks): Fleet {
   const members = new Map<number, { member: Member; worker: Worker }>();
   let stopping = false;

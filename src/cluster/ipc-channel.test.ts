@@ -23,8 +23,20 @@ t.test('a message goes out with its topic and reaches the handler of that topic 
   channel.on('b', (body) => got.push(['b', body]));
   test.ok(channel.send('a', { n: 1 }));
   test.strictSame(line.sent[0]?.message, { t: 'a', b: { n: 1 } });
-  for (const message of [{ t: 'a', b: 1 }, { t: 'b', b: 2 }, { t: 'c', b: 3 }]) line.emit('message', message);
-  test.strictSame(got, [['a', 1], ['b', 2]], 'a second handler replaces the first, unknown topics are passed over');
+  for (const message of [
+    { t: 'a', b: 1 },
+    { t: 'b', b: 2 },
+    { t: 'c', b: 3 },
+  ])
+    line.emit('message', message);
+  test.strictSame(
+    got,
+    [
+      ['a', 1],
+      ['b', 2],
+    ],
+    'a second handler replaces the first, unknown topics are passed over',
+  );
   test.end();
 });
 
@@ -32,7 +44,8 @@ t.test('what is no message of ours is passed over', (test) => {
   const line = new Line();
   const channel = ipcChannel(line, () => true);
   channel.on('a', () => test.fail('nothing is for us'));
-  for (const odd of [undefined, null, 7, 'a', [], {}, { t: 3 }, { cmd: 'NODE_CLUSTER' }]) line.emit('message', odd);
+  for (const odd of [undefined, null, 7, 'a', [], {}, { t: 3 }, { cmd: 'NODE_CLUSTER' }])
+    line.emit('message', odd);
   test.end();
 });
 

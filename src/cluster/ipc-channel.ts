@@ -1,6 +1,7 @@
 /**
- * A `Channel` over node:cluster's IPC line. Sending to an end that is gone drops and answers false, and so does
- * sending to one that stopped reading: what waits in the line is bounded, since Node would queue without end.
+ * A `Channel` over node:cluster's IPC line. Sending to an end that is gone drops and answers false, and so
+ * does sending to one that stopped reading: what waits in the line is bounded, since Node would queue without
+ * end.
  */
 import type { Channel } from '../core/channel.js';
 
@@ -19,7 +20,9 @@ type Packet = { t: string; b: unknown };
 
 const WAITING_MAX = 10_000;
 
-/** `isOpen` says whether the other end is there; `waitingMax` bounds messages that the line has not taken yet. */
+/**
+ * `isOpen` says whether the other end is there; `waitingMax` bounds messages that the line has not taken yet.
+ */
 export function ipcChannel(end: IpcEnd, isOpen: () => boolean, waitingMax = WAITING_MAX): IpcChannel {
   const handlers = new Map<string, (body: unknown) => void>();
   let waiting = 0;

@@ -1,4 +1,7 @@
-/** What supervisor and workers tell each other, by topic. Counters and observed scores have topics of their own. */
+/**
+ * What supervisor and workers tell each other, by topic. Counters and observed scores have topics of their
+ * own.
+ */
 import type { DecisionEvent } from '../core/event.js';
 
 export const TOPICS = {

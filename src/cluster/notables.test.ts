@@ -6,10 +6,10 @@ const event = (n: number): DecisionEvent => ({ requestId: String(n) }) as Decisi
 
 t.test('the latest few of a moment travel in one message, the rest is counted', (test) => {
   const sent: string[][] = [];
-  const notables = createNotables(
-    (events) => sent.push(events.map(({ requestId }) => requestId)) > 0,
-    { max: 3, everyMs: 60_000 },
-  );
+  const notables = createNotables((events) => sent.push(events.map(({ requestId }) => requestId)) > 0, {
+    max: 3,
+    everyMs: 60_000,
+  });
   for (let n = 0; n < 10; n++) notables.push(event(n));
   notables.flush();
   notables.flush();

@@ -1,6 +1,7 @@
 /**
- * The worker's side of `/decisions`: under an attack every request is notable, and the line to the supervisor also
- * carries the limits. So only the latest few of each moment travel, in one message; the log has all of them.
+ * The worker's side of `/decisions`: under an attack every request is notable, and the line to the supervisor
+ * also carries the limits. So only the latest few of each moment travel, in one message; the log has all of
+ * them.
  */
 import type { DecisionEvent } from '../core/event.js';
 
@@ -14,7 +15,10 @@ export type Notables = {
 
 type Options = Readonly<{ max?: number; everyMs?: number }>;
 
-export function createNotables(send: (events: readonly DecisionEvent[]) => boolean, options: Options = {}): Notables {
+export function createNotables(
+  send: (events: readonly DecisionEvent[]) => boolean,
+  options: Options = {},
+): Notables {
   const { max = 50, everyMs = 250 } = options;
   let waiting: DecisionEvent[] = [];
   let skipped = 0;

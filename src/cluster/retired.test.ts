@@ -5,7 +5,12 @@ import { createRetired, gaugeIn } from './retired.js';
 
 async function snapshot(count: number) {
   const registry = new client.Registry();
-  const requests = new client.Counter({ name: 'requests_total', help: 'h', labelNames: ['site'], registers: [registry] });
+  const requests = new client.Counter({
+    name: 'requests_total',
+    help: 'h',
+    labelNames: ['site'],
+    registers: [registry],
+  });
   const inFlight = new client.Gauge({ name: 'in_flight', help: 'h', registers: [registry] });
   const time = new client.Histogram({ name: 'seconds', help: 'h', buckets: [1, 2], registers: [registry] });
   requests.inc({ site: 'shop' }, count);

@@ -1,4 +1,6 @@
-/** What workers that died had counted: kept in the sum for ever, so that no counter falls, in bounded room. */
+/**
+ * What workers that died had counted: kept in the sum for ever, so that no counter falls, in bounded room.
+ */
 import { AggregatorRegistry } from 'prom-client';
 import { retired, type MetricSnapshot } from '../telemetry/metrics.js';
 

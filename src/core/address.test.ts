@@ -88,7 +88,12 @@ t.test('no text makes it throw, and canonical text is a fixpoint that agrees wit
   const set = createNetworkSet(['10.0.0.0/8', '::/1']);
   const pieces = fc.constantFrom(':', '::', '.', '0', '1', 'ffff', '255', '%', '/', 'g', '::ffff:');
   const near = fc.array(pieces, { maxLength: 20 });
-  const texts = fc.oneof(fc.string(), near.map((parts) => parts.join('')), fc.ipV6(), fc.ipV4());
+  const texts = fc.oneof(
+    fc.string(),
+    near.map((parts) => parts.join('')),
+    fc.ipV6(),
+    fc.ipV4(),
+  );
   fc.assert(
     fc.property(texts, (text) => {
       const canonical = canonicalAddress(text);

@@ -12,7 +12,10 @@ export type Channel = {
 
 /** Two joined ends, delivering in a microtask. */
 export function channelPair(): [Channel, Channel] {
-  const handlers = [new Map<string, (body: unknown) => void>(), new Map<string, (body: unknown) => void>()] as const;
+  const handlers = [
+    new Map<string, (body: unknown) => void>(),
+    new Map<string, (body: unknown) => void>(),
+  ] as const;
   const end = (mine: 0 | 1): Channel => ({
     send(topic, body) {
       const handler = handlers[mine === 0 ? 1 : 0].get(topic);

@@ -7,26 +7,86 @@
 type FaultEntry = Readonly<{ message: string; remedy: string }>;
 
 export const FAULTS = {
-  CONFIG_UNREADABLE: { message: 'cannot read the config file {file}', remedy: 'check the path given with --config and its permissions' },
-  CONFIG_INVALID: { message: '{count} problem(s) in {file}:\n{problems}', remedy: 'correct the lines named above; `tidegate check --config {file}` tells when it fits' },
-  RULES_INVALID: { message: '{count} problem(s) in the rules:\n{problems}', remedy: 'correct the rule files named above; the previous rules stay in force' },
-  FEED_UNREADABLE: { message: 'cannot load {feed} from {from}: {why}', remedy: 'check the path or URL; the last good copy stays in force' },
-  FEED_IMPLAUSIBLE: { message: 'refused a new version of {feed} from {from}: {why}', remedy: 'look at the source; if the change is right, restart the gate to accept it' },
-  START_FAILED: { message: 'the gate cannot start: {why}', remedy: 'correct what is named above and start again' },
-  LISTEN_FAILED: { message: 'cannot listen on {address}: {why}', remedy: 'choose another address under `listen`, or stop what holds this one' },
-  STORE_TIMEOUT: { message: 'the counter store did not answer within {ms} ms', remedy: 'limits follow `limits.onFailure` until it answers; look at the supervisor or Redis' },
-  STORE_CLOSED: { message: 'the counter store is closed', remedy: 'nothing to do while the gate stops; otherwise restart it' },
-  STORE_FAILED: { message: 'the counter store failed: {why}', remedy: 'limits follow `limits.onFailure` until it answers; see the cause below' },
-  STORE_OVERLOADED: { message: '{count} checks already wait for the counter store', remedy: 'limits follow `limits.onFailure`; give the supervisor or Redis more room' },
-  STAGE_FAILED: { message: 'stage {stage} failed: {why}', remedy: 'requests follow `pipeline.onFailure.{stage}` meanwhile; report this with the cause below' },
-  STAGE_DEADLINE: { message: 'stage {stage} took longer than {ms} ms', remedy: 'requests follow `pipeline.onFailure.{stage}`; look at the dependency of that stage' },
-  WORKER_DIED: { message: 'worker {id} (pid {pid}) ended with {how}', remedy: 'a new one starts after {ms} ms; its requests in flight are lost' },
-  RELOAD_REFUSED: { message: 'reload refused: {why}', remedy: 'correct the config; the running one stays in force' },
-  ADMIN_TOKEN_MISSING: { message: 'the environment variable {env} is not set', remedy: 'set it, or remove `admin.tokenEnv`; until then commands that change state are refused' },
-  ADMIN_EXPOSED: { message: 'the admin listener {address} is not on loopback, and the environment variable {env} is not set', remedy: 'set it to a long random token, or let `admin.listen` be on 127.0.0.1' },
-  LOG_WRITE_FAILED: { message: 'cannot write the log to {file}: {why}', remedy: 'free space or repair the path; events are dropped and counted until then' },
-  EXPLAIN_INPUT: { message: 'cannot read the request to explain: {why}', remedy: 'give curl-like flags and a URL, --raw FILE, or --event FILE with a log line' },
-  STATE_UNREADABLE: { message: 'cannot read saved state from {file}: {why}', remedy: 'it starts empty; delete the file if this repeats' },
+  CONFIG_UNREADABLE: {
+    message: 'cannot read the config file {file}',
+    remedy: 'check the path given with --config and its permissions',
+  },
+  CONFIG_INVALID: {
+    message: '{count} problem(s) in {file}:\n{problems}',
+    remedy: 'correct the lines named above; `tidegate check --config {file}` tells when it fits',
+  },
+  RULES_INVALID: {
+    message: '{count} problem(s) in the rules:\n{problems}',
+    remedy: 'correct the rule files named above; the previous rules stay in force',
+  },
+  FEED_UNREADABLE: {
+    message: 'cannot load {feed} from {from}: {why}',
+    remedy: 'check the path or URL; the last good copy stays in force',
+  },
+  FEED_IMPLAUSIBLE: {
+    message: 'refused a new version of {feed} from {from}: {why}',
+    remedy: 'look at the source; if the change is right, restart the gate to accept it',
+  },
+  START_FAILED: {
+    message: 'the gate cannot start: {why}',
+    remedy: 'correct what is named above and start again',
+  },
+  LISTEN_FAILED: {
+    message: 'cannot listen on {address}: {why}',
+    remedy: 'choose another address under `listen`, or stop what holds this one',
+  },
+  STORE_TIMEOUT: {
+    message: 'the counter store did not answer within {ms} ms',
+    remedy: 'limits follow `limits.onFailure` until it answers; look at the supervisor or Redis',
+  },
+  STORE_CLOSED: {
+    message: 'the counter store is closed',
+    remedy: 'nothing to do while the gate stops; otherwise restart it',
+  },
+  STORE_FAILED: {
+    message: 'the counter store failed: {why}',
+    remedy: 'limits follow `limits.onFailure` until it answers; see the cause below',
+  },
+  STORE_OVERLOADED: {
+    message: '{count} checks already wait for the counter store',
+    remedy: 'limits follow `limits.onFailure`; give the supervisor or Redis more room',
+  },
+  STAGE_FAILED: {
+    message: 'stage {stage} failed: {why}',
+    remedy: 'requests follow `pipeline.onFailure.{stage}` meanwhile; report this with the cause below',
+  },
+  STAGE_DEADLINE: {
+    message: 'stage {stage} took longer than {ms} ms',
+    remedy: 'requests follow `pipeline.onFailure.{stage}`; look at the dependency of that stage',
+  },
+  WORKER_DIED: {
+    message: 'worker {id} (pid {pid}) ended with {how}',
+    remedy: 'a new one starts after {ms} ms; its requests in flight are lost',
+  },
+  RELOAD_REFUSED: {
+    message: 'reload refused: {why}',
+    remedy: 'correct the config; the running one stays in force',
+  },
+  ADMIN_TOKEN_MISSING: {
+    message: 'the environment variable {env} is not set',
+    remedy: 'set it, or remove `admin.tokenEnv`; until then commands that change state are refused',
+  },
+  ADMIN_EXPOSED: {
+    message: 'the admin listener {address} is not on loopback, and the environment variable {env} is not set',
+    remedy: 'set it to a long random token, or let `admin.listen` be on 127.0.0.1',
+  },
+  LOG_WRITE_FAILED: {
+    message: 'cannot write the log to {file}: {why}',
+    remedy: 'free space or repair the path; events are dropped and counted until then',
+  },
+  EXPLAIN_INPUT: {
+    message: 'cannot read the request to explain: {why}',
+    remedy: 'give curl-like flags and a URL, --raw FILE, or --event FILE with a log line',
+  },
+  STATE_UNREADABLE: {
+    message: 'cannot read saved state from {file}: {why}',
+    remedy: 'it starts empty; delete the file if this repeats',
+  },
 } as const satisfies Record<string, FaultEntry>;
 
 export type FaultCode = keyof typeof FAULTS;

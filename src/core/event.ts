@@ -52,7 +52,14 @@ export type DecisionEvent = {
   ruleIds: string[];
   score: number;
   steps: readonly Step[];
-  durationUs: { total: number; reputation: number; limits: number; headers: number; rules: number; decision: number };
+  durationUs: {
+    total: number;
+    reputation: number;
+    limits: number;
+    headers: number;
+    rules: number;
+    decision: number;
+  };
   upstream?: { address: string; status: number; durationUs: number; attempts: number; error?: string };
   bytesIn: number;
   bytesOut: number;

@@ -5,8 +5,23 @@
 import ipaddr from 'ipaddr.js';
 import { z } from 'zod';
 
-const DURATION_MS: Record<string, number> = { ms: 1, s: 1000, m: 60_000, min: 60_000, h: 3_600_000, d: 86_400_000 };
-const SIZE_BYTES: Record<string, number> = { b: 1, kb: 1024, kib: 1024, mb: 1024 ** 2, mib: 1024 ** 2, gb: 1024 ** 3, gib: 1024 ** 3 };
+const DURATION_MS: Record<string, number> = {
+  ms: 1,
+  s: 1000,
+  m: 60_000,
+  min: 60_000,
+  h: 3_600_000,
+  d: 86_400_000,
+};
+const SIZE_BYTES: Record<string, number> = {
+  b: 1,
+  kb: 1024,
+  kib: 1024,
+  mb: 1024 ** 2,
+  mib: 1024 ** 2,
+  gb: 1024 ** 3,
+  gib: 1024 ** 3,
+};
 
 /** `500ms`, `10s`, `15m`, `24h`, `7d` → whole milliseconds; undefined where it does not fit. */
 export function parseDuration(text: string): number | undefined {
@@ -17,7 +32,9 @@ export function parseDuration(text: string): number | undefined {
 /** `256KB`, `1MiB`, `4096` → bytes (KB is 1024); undefined where it does not fit. */
 export function parseBytes(text: string): number | undefined {
   const found = /^(\d+(?:\.\d+)?)\s*(b|kb|kib|mb|mib|gb|gib)?$/i.exec(text.trim());
-  return found === null ? undefined : Math.round(Number(found[1]) * (SIZE_BYTES[(found[2] ?? 'b').toLowerCase()] ?? NaN));
+  return found === null
+    ? undefined
+    : Math.round(Number(found[1]) * (SIZE_BYTES[(found[2] ?? 'b').toLowerCase()] ?? NaN));
 }
 
 /** `5/min`, `600/m`, `60/10s`, `3/h` → limit and window; undefined where it does not fit. */
@@ -32,7 +49,13 @@ export function parseRate(text: string): { limit: number; windowMs: number } | u
 
 type Range = { min?: number; max?: number };
 
-function measured(kind: string, example: string, parse: (text: string) => number | undefined, fallback: string, range: Range) {
+function measured(
+  kind: string,
+  example: string,
+  parse: (text: string) => number | undefined,
+  fallback: string,
+  range: Range,
+) {
   const min = range.min ?? 0;
   const max = range.max ?? Number.MAX_SAFE_INTEGER;
   return z
@@ -40,11 +63,17 @@ function measured(kind: string, example: string, parse: (text: string) => number
     .transform((value, context): number => {
       const parsed = typeof value === 'number' ? value : parse(value);
       if (parsed === undefined || !Number.isFinite(parsed)) {
-        context.addIssue({ code: 'custom', message: `found ${JSON.stringify(value)}; a ${kind} such as ${example} fits` });
+        context.addIssue({
+          code: 'custom',
+          message: `found ${JSON.stringify(value)}; a ${kind} such as ${example} fits`,
+        });
         return z.NEVER;
       }
       if (parsed < min || parsed > max) {
-        context.addIssue({ code: 'custom', message: `found ${JSON.stringify(value)}; from ${min} to ${max} fits` });
+        context.addIssue({
+          code: 'custom',
+          message: `found ${JSON.stringify(value)}; from ${min} to ${max} fits`,
+        });
         return z.NEVER;
       }
       return parsed;
@@ -54,13 +83,16 @@ function measured(kind: string, example: string, parse: (text: string) => number
 }
 
 /** A duration in the file (`10s`), whole milliseconds in the code. Range in milliseconds. */
-export const duration = (fallback: string, range: Range = {}) => measured('duration', '10s or 500ms', parseDuration, fallback, range);
+export const duration = (fallback: string, range: Range = {}) =>
+  measured('duration', '10s or 500ms', parseDuration, fallback, range);
 
 /** A size in the file (`256KB`), bytes in the code. Range in bytes. */
-export const bytes = (fallback: string, range: Range = {}) => measured('size', '256KB or 10MB', parseBytes, fallback, range);
+export const bytes = (fallback: string, range: Range = {}) =>
+  measured('size', '256KB or 10MB', parseBytes, fallback, range);
 
 /** An address or a network in CIDR notation. */
 export const cidr = () =>
   z.string().refine((text) => ipaddr.isValidCIDR(text) || ipaddr.isValid(text), {
-    error: (issue) => `found ${JSON.stringify(issue.input)}; an address or network such as 10.0.0.0/8 or 2001:db8::/32 fits`,
+    error: (issue) =>
+      `found ${JSON.stringify(issue.input)}; an address or network such as 10.0.0.0/8 or 2001:db8::/32 fits`,
   });

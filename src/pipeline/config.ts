@@ -3,7 +3,10 @@ import { z } from 'zod';
 import { duration } from '../core/schema.js';
 
 const onFailure = (fallback: 'pass' | 'refuse', what: string) =>
-  z.enum(['pass', 'refuse']).default(fallback).describe(`When ${what} breaks: pass the stage by, or refuse with 503.`);
+  z
+    .enum(['pass', 'refuse'])
+    .default(fallback)
+    .describe(`When ${what} breaks: pass the stage by, or refuse with 503.`);
 
 export const pipelineSection = z
   .strictObject({
@@ -16,7 +19,9 @@ export const pipelineSection = z
       })
       .prefault({})
       .describe('What to do with a request whose stage broke.'),
-    deadline: duration('1500ms', { min: 1 }).describe('For a stage that waits on a store; then `onFailure` holds.'),
+    deadline: duration('1500ms', { min: 1 }).describe(
+      'For a stage that waits on a store; then `onFailure` holds.',
+    ),
   })
   .prefault({});
 

@@ -10,7 +10,13 @@ import type { Stage } from './stage.js';
 const facts = { site: 'app', unknownHost: false } as RequestFacts;
 const NAMES = ['reputation', 'limits', 'headers', 'rules'] as const;
 const note = (id: string, points: number): Finding => ({ id, kind: 'note', points, message: id });
-const match = (severity: 1 | 2 | 3 | 4): Finding => ({ id: 'R-1', kind: 'match', points: 10, severity, message: 'r' });
+const match = (severity: 1 | 2 | 3 | 4): Finding => ({
+  id: 'R-1',
+  kind: 'match',
+  points: 10,
+  severity,
+  message: 'r',
+});
 
 type Answers = Partial<Record<(typeof NAMES)[number], Finding[] | Promise<Finding[]> | Error>>;
 
@@ -46,7 +52,9 @@ t.test('nothing found passes without a promise', async (t) => {
 });
 
 t.test('a banned address stops at stage 1 and touches no other', async (t) => {
-  const { pipeline, run, ran } = build({ reputation: [{ id: 'BLOCKLIST', kind: 'deny', points: 100, message: 'b' }] });
+  const { pipeline, run, ran } = build({
+    reputation: [{ id: 'BLOCKLIST', kind: 'deny', points: 100, message: 'b' }],
+  });
   t.match(pipeline.head(run), { action: 'block', status: 403 });
   t.same(ran, ['reputation']);
   t.match(stepsOf(run, NAMES), [{ after: 100 }, { skipped: 'stopped at reputation' }, {}, {}]);
@@ -60,14 +68,25 @@ t.test('points add up in pipeline order and stop at 100', async (t) => {
     rules: [match(4)],
   });
   t.match(await pipeline.head(run), { action: 'block', status: 403, ruleIds: ['R-1'] });
-  t.same(stepsOf(run, NAMES).map((step) => [step.before, step.after]), [[0, 70], [70, 95], [95, 100], [100, 100]]);
+  t.same(
+    stepsOf(run, NAMES).map((step) => [step.before, step.after]),
+    [
+      [0, 70],
+      [70, 95],
+      [95, 100],
+      [100, 100],
+    ],
+  );
 });
 
 t.test('what the body shows later joins its stage', async (t) => {
   const { pipeline, run } = build({ limits: [note('BURST', 0)] });
   t.match(await pipeline.head(run), { action: 'pass' });
   run.found[3] = [match(4)];
-  t.match(await pipeline.body(run, { findings: [], field: () => undefined }), { action: 'block', status: 403 });
+  t.match(await pipeline.body(run, { findings: [], field: () => undefined }), {
+    action: 'block',
+    status: 403,
+  });
 });
 
 t.test('observing refuses nothing and says what it would have done', async (t) => {

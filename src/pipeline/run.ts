@@ -60,7 +60,12 @@ export function createPipeline(stages: readonly Stage[], settings: PipelineSetti
   };
 }
 
-type Pass = Readonly<{ stages: readonly Stage[]; settings: PipelineSettings; run: Run; body: BodyFacts | undefined }>;
+type Pass = Readonly<{
+  stages: readonly Stage[];
+  settings: PipelineSettings;
+  run: Run;
+  body: BodyFacts | undefined;
+}>;
 
 /** Runs stages from `first` on; stays synchronous until a stage answers with a promise. */
 function pass(context: Pass, first: number): MaybePromise<Decision> {
@@ -85,7 +90,11 @@ function pass(context: Pass, first: number): MaybePromise<Decision> {
 }
 
 /** Books a stage's answer; true when the run ends here. */
-function settle(context: Pass, index: number, answer: { findings: readonly Finding[]; startedMs: number }): boolean {
+function settle(
+  context: Pass,
+  index: number,
+  answer: { findings: readonly Finding[]; startedMs: number },
+): boolean {
   const { run, settings, stages } = context;
   const known = run.found[index]!;
   run.tookMs[index]! += performance.now() - answer.startedMs;
@@ -104,7 +113,9 @@ function settle(context: Pass, index: number, answer: { findings: readonly Findi
 }
 
 function merge(known: readonly Finding[], more: readonly Finding[]): readonly Finding[] {
-  const fresh = more.filter((finding) => !known.some((other) => other === finding || other.id === finding.id));
+  const fresh = more.filter(
+    (finding) => !known.some((other) => other === finding || other.id === finding.id),
+  );
   return fresh.length === 0 ? known : [...known, ...fresh];
 }
 
@@ -151,7 +162,8 @@ function broken({ stages, settings }: Pass, index: number, error: unknown): read
   const fault = error instanceof Fault ? error : new Fault('STAGE_FAILED', { stage, why }, error);
   settings.onFault(fault);
   const message = `stage ${stage} could not judge this request (${fault.code})`;
-  if (settings.pipeline.onFailure[stage] === 'pass') return [{ id: 'STAGE-FAILED', kind: 'note', points: 0, message }];
+  if (settings.pipeline.onFailure[stage] === 'pass')
+    return [{ id: 'STAGE-FAILED', kind: 'note', points: 0, message }];
   return [{ id: 'STAGE-FAILED', kind: 'malformed', points: 0, status: 503, message }];
 }
 
@@ -181,7 +193,14 @@ export function stepsOf(run: Run, stages: readonly StageName[]): Step[] {
     const after = Math.min(100, before + scoreOf(findings));
     const durationUs = Math.round((run.tookMs[index] ?? 0) * 1000);
     const step: Step = stopped
-      ? { stage, before, after: before, durationUs: 0, findings: NO_FINDINGS, skipped: `stopped at ${run.stoppedAt}` }
+      ? {
+          stage,
+          before,
+          after: before,
+          durationUs: 0,
+          findings: NO_FINDINGS,
+          skipped: `stopped at ${run.stoppedAt}`,
+        }
       : { stage, before, after, durationUs, findings };
     if (run.stoppedAt === stage) stopped = true;
     before = step.after;

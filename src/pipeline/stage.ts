@@ -6,7 +6,9 @@ import type { Finding } from '../core/finding.js';
 import type { RequestFacts } from '../core/request.js';
 import type { StageName } from '../core/event.js';
 
-/** What a stage may read besides the request's head: present in the second pass, when a body was inspected. */
+/**
+ * What a stage may read besides the request's head: present in the second pass, when a body was inspected.
+ */
 export type BodyFacts = Readonly<{
   /** First text value of a JSON leaf (`user.name`) or form field, if the body had one. */
   field(name: string): string | undefined;

@@ -1,7 +1,7 @@
 /**
- * How the gate answers by itself, over a response object or a bare socket. While a request body is still on its
- * way the answer goes out at once and the rest is read and thrown away for a bounded time, so that the client can
- * read it instead of a reset (RFC 9112 section 9.6); then the connection closes.
+ * How the gate answers by itself, over a response object or a bare socket. While a request body is still on
+ * its way the answer goes out at once and the rest is read and thrown away for a bounded time, so that the
+ * client can read it instead of a reset (RFC 9112 section 9.6); then the connection closes.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
@@ -19,7 +19,11 @@ export type AnswerTo = Readonly<{
 const LINGER_MS = 2_000;
 const LINGER_BYTES = 1024 * 1024;
 
-export function answerTo(requestId: string, method: string, header: (name: string) => string | undefined): AnswerTo {
+export function answerTo(
+  requestId: string,
+  method: string,
+  header: (name: string) => string | undefined,
+): AnswerTo {
   return {
     requestId,
     method,
@@ -93,7 +97,15 @@ export function refuseOnSocket(socket: Duplex, decision: Decision, to: AnswerTo)
 }
 
 const REASONS: Readonly<Record<number, string>> = {
-  400: 'Bad Request', 403: 'Forbidden', 408: 'Request Timeout', 413: 'Content Too Large', 415: 'Unsupported Media Type',
-  421: 'Misdirected Request', 429: 'Too Many Requests', 501: 'Not Implemented', 502: 'Bad Gateway',
-  503: 'Service Unavailable', 504: 'Gateway Timeout',
+  400: 'Bad Request',
+  403: 'Forbidden',
+  408: 'Request Timeout',
+  413: 'Content Too Large',
+  415: 'Unsupported Media Type',
+  421: 'Misdirected Request',
+  429: 'Too Many Requests',
+  501: 'Not Implemented',
+  502: 'Bad Gateway',
+  503: 'Service Unavailable',
+  504: 'Gateway Timeout',
 };

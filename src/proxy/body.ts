@@ -1,7 +1,8 @@
 /**
- * Reads a request body, decodes it for inspection and holds it back until it was judged. Structured bodies are
- * held whole; files and binaries up to `judgedWhole`, then each piece goes on once it was inspected, and a late
- * refusal destroys the request to the origin unfinished. Held bytes are counted over all requests of the worker.
+ * Reads a request body, decodes it for inspection and holds it back until it was judged. Structured bodies
+ * are held whole; files and binaries up to `judgedWhole`, then each piece goes on once it was inspected, and
+ * a late refusal destroys the request to the origin unfinished. Held bytes are counted over all requests of
+ * the worker.
  */
 import type { IncomingMessage } from 'node:http';
 import type { Decision } from '../core/decision.js';
@@ -63,7 +64,11 @@ class BodyReader {
 
   constructor(
     private readonly request: IncomingMessage,
-    private readonly work: Readonly<{ run: Run; inspector: BodyInspector; settle: (outcome: BodyOutcome) => void }>,
+    private readonly work: Readonly<{
+      run: Run;
+      inspector: BodyInspector;
+      settle: (outcome: BodyOutcome) => void;
+    }>,
     private readonly deps: BodyDeps,
   ) {}
 
@@ -140,7 +145,10 @@ class BodyReader {
     const decision = await this.judge();
     if (decision.status > 0) return this.finish({ kind: 'refuse', decision });
     if (this.sink !== undefined) return this.finishStream((sink) => sink.end());
-    this.finish({ kind: 'whole', body: this.chunks.length === 1 ? this.chunks[0]! : Buffer.concat(this.chunks) });
+    this.finish({
+      kind: 'whole',
+      body: this.chunks.length === 1 ? this.chunks[0]! : Buffer.concat(this.chunks),
+    });
   }
 
   private async inspect(brought: readonly Finding[] | Promise<readonly Finding[]>): Promise<void> {
@@ -169,7 +177,9 @@ class BodyReader {
     held.now += chunk.length;
     if (held.now > body.heldTotal) {
       held.refused++;
-      this.finish(this.refusal({ id: 'HELD-FULL', status: 503, problem: 'too many bodies are held at once' }));
+      this.finish(
+        this.refusal({ id: 'HELD-FULL', status: 503, problem: 'too many bodies are held at once' }),
+      );
       return false;
     }
     if (inspector.mode === 'whole') {
@@ -243,7 +253,12 @@ class BodyReader {
     };
     const { run } = this.work;
     run.found[run.found.length - 1] = [...(run.found[run.found.length - 1] ?? []), finding];
-    const decision: Decision = { action: 'block', status: problem.status, reason: problem.problem, ruleIds: [] };
+    const decision: Decision = {
+      action: 'block',
+      status: problem.status,
+      reason: problem.problem,
+      ruleIds: [],
+    };
     run.decision = decision;
     return { kind: 'refuse', decision };
   }

@@ -1,7 +1,8 @@
 /**
- * Who the client is. X-Forwarded-For counts only when the peer is a trusted proxy; the list is walked from the
- * right and stops at the first hop that is not trusted. An entry that is no address ends the walk at the last
- * hop that was one. Everything else a client may send about its own address is ignored and not passed on.
+ * Who the client is. X-Forwarded-For counts only when the peer is a trusted proxy; the list is walked from
+ * the right and stops at the first hop that is not trusted. An entry that is no address ends the walk at the
+ * last hop that was one. Everything else a client may send about its own address is ignored and not passed
+ * on.
  */
 import { canonicalAddress, prefixKey } from '../core/address.js';
 import type { ClientFacts } from '../core/request.js';
@@ -22,7 +23,10 @@ export function clientOf(
 ): ClientFacts {
   const peer = canonicalAddress(input.peer) ?? '0.0.0.0';
   const nearest = (input.proxied === undefined ? undefined : canonicalAddress(input.proxied)) ?? peer;
-  const ip = forwardedFor !== undefined && settings.trusted.has(nearest) ? walk(forwardedFor, nearest, settings) : nearest;
+  const ip =
+    forwardedFor !== undefined && settings.trusted.has(nearest)
+      ? walk(forwardedFor, nearest, settings)
+      : nearest;
   return {
     ip,
     key: prefixKey(ip, settings.ipv6Prefix),

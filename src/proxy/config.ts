@@ -1,4 +1,7 @@
-/** Keys at the top of the config file: where the gate listens, for whom, and how long and how much it waits for. */
+/**
+ * Keys at the top of the config file: where the gate listens, for whom, and how long and how much it waits
+ * for.
+ */
 import { z } from 'zod';
 import { bytes, cidr, duration } from '../core/schema.js';
 
@@ -14,15 +17,29 @@ const listener = z.strictObject({
   proxyProtocol: z
     .boolean()
     .default(false)
-    .describe('Every connection must open with a PROXY protocol v1 or v2 header, and come from a trusted proxy.'),
+    .describe(
+      'Every connection must open with a PROXY protocol v1 or v2 header, and come from a trusted proxy.',
+    ),
 });
 
 const site = z.strictObject({
-  name: z.string().regex(/^[a-z0-9][a-z0-9_-]{0,62}$/i).describe('Name in logs, metrics and exclusions.'),
-  hosts: z.array(z.string().min(1)).min(1).describe('Host names; `*.example.com` takes every subdomain, `*` every host.'),
-  upstreams: z.array(z.url({ protocol: /^https?$/ })).min(1).describe('Origins: http or https URL without a path.'),
+  name: z
+    .string()
+    .regex(/^[a-z0-9][a-z0-9_-]{0,62}$/i)
+    .describe('Name in logs, metrics and exclusions.'),
+  hosts: z
+    .array(z.string().min(1))
+    .min(1)
+    .describe('Host names; `*.example.com` takes every subdomain, `*` every host.'),
+  upstreams: z
+    .array(z.url({ protocol: /^https?$/ }))
+    .min(1)
+    .describe('Origins: http or https URL without a path.'),
   mode: z.enum(['enforce', 'observe']).optional().describe('Overrides `mode` for this site.'),
-  passHost: z.boolean().default(true).describe('Send the client\'s Host to the origin; false sends the origin\'s own name.'),
+  passHost: z
+    .boolean()
+    .default(true)
+    .describe("Send the client's Host to the origin; false sends the origin's own name."),
 });
 
 export const proxyShape = {
@@ -31,7 +48,9 @@ export const proxyShape = {
     .default('127.0.0.1:8080')
     .transform((value) =>
       (Array.isArray(value) ? value : [value]).map((entry) =>
-        typeof entry === 'string' ? { address: entry, proxyProtocol: false, tls: undefined } : { ...entry, tls: entry.tls },
+        typeof entry === 'string'
+          ? { address: entry, proxyProtocol: false, tls: undefined }
+          : { ...entry, tls: entry.tls },
       ),
     )
     .describe('Where the gate listens: one address, or a list of { address, tls, proxyProtocol }.'),
@@ -39,23 +58,36 @@ export const proxyShape = {
     .union([z.literal('auto'), z.int().min(1).max(256)])
     .default('auto')
     .describe('Worker processes; auto takes one a core.'),
-  trustedProxies: z.array(cidr()).default([]).describe('Networks whose X-Forwarded-For and PROXY headers count.'),
-  mode: z.enum(['enforce', 'observe']).default('enforce').describe('observe: judge and log everything, refuse nothing.'),
+  trustedProxies: z
+    .array(cidr())
+    .default([])
+    .describe('Networks whose X-Forwarded-For and PROXY headers count.'),
+  mode: z
+    .enum(['enforce', 'observe'])
+    .default('enforce')
+    .describe('observe: judge and log everything, refuse nothing.'),
   unknownHost: z
     .enum(['serve', 'refuse'])
     .default('refuse')
-    .describe('A host no site takes: refuse answers 421 after the pipeline; serve hands it to the first site.'),
-  ipv6Prefix: z.int().min(32).max(128).default(64).describe('IPv6 clients are limited and banned by this prefix.'),
+    .describe(
+      'A host no site takes: refuse answers 421 after the pipeline; serve hands it to the first site.',
+    ),
+  ipv6Prefix: z
+    .int()
+    .min(32)
+    .max(128)
+    .default(64)
+    .describe('IPv6 clients are limited and banned by this prefix.'),
   sites: z.array(site).min(1).describe('The web sites behind the gate.'),
   timeouts: z
     .strictObject({
-      headers: duration('10s', { min: 100 }).describe('For a request\'s head to arrive whole.'),
+      headers: duration('10s', { min: 100 }).describe("For a request's head to arrive whole."),
       body: duration('30s', { min: 100 }).describe('Longest silence while a request body arrives.'),
       request: duration('30m', { min: 1000 }).describe('For a whole request to arrive.'),
       keepAlive: duration('65s', { min: 0 }).describe('An idle client connection is closed after this.'),
       connect: duration('5s', { min: 10 }).describe('To connect to an origin.'),
-      response: duration('60s', { min: 10 }).describe('For an origin\'s answer to begin.'),
-      responseBody: duration('5m', { min: 10 }).describe('Longest silence inside an origin\'s answer.'),
+      response: duration('60s', { min: 10 }).describe("For an origin's answer to begin."),
+      responseBody: duration('5m', { min: 10 }).describe("Longest silence inside an origin's answer."),
       upgrade: duration('10s', { min: 10 }).describe('For an origin to answer a WebSocket handshake.'),
       drain: duration('30s', { min: 0 }).describe('After SIGTERM, for requests in flight to end.'),
     })
@@ -65,18 +97,33 @@ export const proxyShape = {
     .strictObject({
       connections: z.int().min(1).default(20_000).describe('Client connections a worker holds.'),
       headers: z.int().min(8).max(2000).default(100).describe('Header fields in a request.'),
-      headerBytes: bytes('32KB', { min: 1024, max: 1024 ** 2 }).describe('Bytes of a request\'s head.'),
-      upstreamConnections: z.int().min(1).default(128).describe('Connections a worker opens to one origin address.'),
+      headerBytes: bytes('32KB', { min: 1024, max: 1024 ** 2 }).describe("Bytes of a request's head."),
+      upstreamConnections: z
+        .int()
+        .min(1)
+        .default(128)
+        .describe('Connections a worker opens to one origin address.'),
       upstreamQueue: z.int().min(1).default(1024).describe('Requests that may wait for one of them.'),
     })
     .prefault({})
     .describe('What a worker accepts at most.'),
   body: z
     .strictObject({
-      judgedWhole: bytes('256KB', { min: 1024 }).describe('Streamed bodies up to this size are judged before a byte goes out.'),
-      structured: bytes('10MB', { min: 1024 }).describe('JSON, form, XML and text bodies above this are refused with 413.'),
-      heldTotal: bytes('256MB', { min: 65_536 }).describe('Bytes a worker holds for all requests together; above it 503.'),
-      decodedRatio: z.int().min(2).max(10_000).default(100).describe('A compressed body may grow by this factor at most.'),
+      judgedWhole: bytes('256KB', { min: 1024 }).describe(
+        'Streamed bodies up to this size are judged before a byte goes out.',
+      ),
+      structured: bytes('10MB', { min: 1024 }).describe(
+        'JSON, form, XML and text bodies above this are refused with 413.',
+      ),
+      heldTotal: bytes('256MB', { min: 65_536 }).describe(
+        'Bytes a worker holds for all requests together; above it 503.',
+      ),
+      decodedRatio: z
+        .int()
+        .min(2)
+        .max(10_000)
+        .default(100)
+        .describe('A compressed body may grow by this factor at most.'),
     })
     .prefault({})
     .describe('How request bodies are read.'),
@@ -89,12 +136,13 @@ export const proxyShape = {
   health: z
     .strictObject({
       failures: z.int().min(1).default(3).describe('Failures in a row that set an origin address aside.'),
-      backoff: duration('1s', { min: 10 }).describe('For how long at first; doubles with each further failure, up to a minute.'),
+      backoff: duration('1s', { min: 10 }).describe(
+        'For how long at first; doubles with each further failure, up to a minute.',
+      ),
     })
     .prefault({})
     .describe('Passive health of origin addresses.'),
 };
 
-const proxySchema = z.strictObject(proxyShape);
-export type ProxyConfig = z.output<typeof proxySchema>;
+export type ProxyConfig = z.output<z.ZodObject<typeof proxyShape>>;
 export type SiteConfig = ProxyConfig['sites'][number];

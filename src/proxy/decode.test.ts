@@ -21,8 +21,12 @@ async function decode(coding: string, body: Buffer, step = 7): Promise<string> {
 
 t.test('codings are undone, in pieces', async (t) => {
   const cases: [string, Buffer][] = [
-    ['gzip', zlib.gzipSync(text)], ['x-gzip', zlib.gzipSync(text)], ['deflate', zlib.deflateSync(text)],
-    ['deflate', zlib.deflateRawSync(text)], ['br', zlib.brotliCompressSync(text)], ['GZIP', zlib.gzipSync(text)],
+    ['gzip', zlib.gzipSync(text)],
+    ['x-gzip', zlib.gzipSync(text)],
+    ['deflate', zlib.deflateSync(text)],
+    ['deflate', zlib.deflateRawSync(text)],
+    ['br', zlib.brotliCompressSync(text)],
+    ['GZIP', zlib.gzipSync(text)],
   ];
   for (const [coding, body] of cases) t.equal(await decode(coding, body), text.toString(), coding);
   t.equal(openDecoder(undefined, caps), undefined);

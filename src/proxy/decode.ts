@@ -1,7 +1,7 @@
 /**
- * Undoes Content-Encoding for inspection (the original bytes are forwarded). gzip, x-gzip, deflate (zlib or raw) and
- * br; stacked or unknown codings are refused. Output is capped in size and ratio while it is made, so a bomb stops
- * growing where the cap is; zlib works off the event loop.
+ * Undoes Content-Encoding for inspection (the original bytes are forwarded). gzip, x-gzip, deflate (zlib or
+ * raw) and br; stacked or unknown codings are refused. Output is capped in size and ratio while it is made,
+ * so a bomb stops growing where the cap is; zlib works off the event loop.
  */
 import zlib from 'node:zlib';
 
@@ -21,10 +21,14 @@ const RATIO_FREE_BYTES = 1024 * 1024;
 const CODINGS = new Set(['gzip', 'x-gzip', 'deflate', 'br']);
 
 /** Undefined: nothing to undo. */
-export function openDecoder(coding: string | undefined, caps: DecodeCaps): Decoder | DecodeProblem | undefined {
+export function openDecoder(
+  coding: string | undefined,
+  caps: DecodeCaps,
+): Decoder | DecodeProblem | undefined {
   const name = coding?.trim().toLowerCase();
   if (name === undefined || name === '' || name === 'identity') return undefined;
-  if (!CODINGS.has(name)) return { id: 'CODING-UNKNOWN', status: 415, problem: 'a Content-Encoding that cannot be undone' };
+  if (!CODINGS.has(name))
+    return { id: 'CODING-UNKNOWN', status: 415, problem: 'a Content-Encoding that cannot be undone' };
   return streamDecoder(name, caps);
 }
 
@@ -53,7 +57,9 @@ function streamDecoder(name: string, caps: DecodeCaps): Decoder {
   const open = (first: Buffer) => {
     const made = create(name, first);
     made.on('data', onData);
-    made.on('error', () => fail({ id: 'CODING-BROKEN', status: 400, problem: `the body is not valid ${name}` }));
+    made.on('error', () =>
+      fail({ id: 'CODING-BROKEN', status: 400, problem: `the body is not valid ${name}` }),
+    );
     return made;
   };
   const take = (): Buffer | DecodeProblem => {
@@ -96,6 +102,7 @@ function create(name: string, first: Buffer) {
   if (name === 'br') return zlib.createBrotliDecompress();
   if (name !== 'deflate') return zlib.createGunzip();
   // RFC 9110 means zlib; many senders mean raw. A zlib header has method 8 and a checksum over two bytes.
-  const zlibHeader = (first[0]! & 0x0f) === 8 && (first.length < 2 || (first[0]! * 256 + first[1]!) % 31 === 0);
+  const zlibHeader =
+    (first[0]! & 0x0f) === 8 && (first.length < 2 || (first[0]! * 256 + first[1]!) % 31 === 0);
   return zlibHeader ? zlib.createInflate() : zlib.createInflateRaw();
 }

@@ -120,10 +120,23 @@ export function eventOf(exchange: Exchange, who: EventIdentity): DecisionEvent |
 /** The event of a request that could not be read: refused before any stage. */
 export function framingEvent(
   problem: FramingProblem,
-  seen: Readonly<{ requestId: string; ip: string; method: string; target: string; host: string; nowMs: number }>,
+  seen: Readonly<{
+    requestId: string;
+    ip: string;
+    method: string;
+    target: string;
+    host: string;
+    nowMs: number;
+  }>,
   who: EventIdentity,
 ): DecisionEvent {
-  const finding = { id: problem.id, kind: 'malformed', points: 0, status: problem.status, message: problem.problem } as const;
+  const finding = {
+    id: problem.id,
+    kind: 'malformed',
+    points: 0,
+    status: problem.status,
+    message: problem.problem,
+  } as const;
   const nothing = { total: 0, reputation: 0, limits: 0, headers: 0, rules: 0, decision: 0 };
   return {
     v: 1,

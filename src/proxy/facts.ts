@@ -1,7 +1,8 @@
 /**
- * From what the parser handed over to the one canonical request, or the reason why it cannot be read in one way
- * only (RFC 9112 sections 3.2, 5 and 6; RFC 9110 section 5.3). Node's parser has already refused what it knows;
- * this catches what it lets through: duplicates of single-value headers, absolute forms, header lists it cut off.
+ * From what the parser handed over to the one canonical request, or the reason why it cannot be read in one
+ * way only (RFC 9112 sections 3.2, 5 and 6; RFC 9110 section 5.3). Node's parser has already refused what it
+ * knows; this catches what it lets through: duplicates of single-value headers, absolute forms, header lists
+ * it cut off.
  */
 import type { ClientFacts, RequestFacts } from '../core/request.js';
 import { clientOf, type ClientSettings } from './client-address.js';
@@ -33,8 +34,21 @@ export type FactsSettings = ClientSettings &
 export type FramingProblem = Readonly<{ problem: string; status: 400 | 501 | 503; id: string }>;
 
 const SINGLE = new Set([
-  'host', 'content-length', 'content-type', 'user-agent', 'authorization', 'referer', 'from', 'origin', 'expect',
-  'if-modified-since', 'if-unmodified-since', 'max-forwards', 'proxy-authorization', 'transfer-encoding', 'content-location',
+  'host',
+  'content-length',
+  'content-type',
+  'user-agent',
+  'authorization',
+  'referer',
+  'from',
+  'origin',
+  'expect',
+  'if-modified-since',
+  'if-unmodified-since',
+  'max-forwards',
+  'proxy-authorization',
+  'transfer-encoding',
+  'content-location',
 ]);
 const TARGET_BAD = /[\x00-\x20\x7f#]/;
 const UNFORWARDABLE = /[^\x21-\xff]/;
@@ -45,7 +59,8 @@ export function buildFacts(input: FactsInput, settings: FactsSettings): RequestF
   const bad = readHeaders(input, settings, headers);
   if (bad !== undefined) return bad;
   const hostHeader = headers.get('host');
-  if (hostHeader === undefined && input.httpVersion !== '1.0') return malformed('HOST-MISSING', 'no Host header');
+  if (hostHeader === undefined && input.httpVersion !== '1.0')
+    return malformed('HOST-MISSING', 'no Host header');
   let host = hostHeader === undefined || hostHeader === '' ? '' : canonicalHost(hostHeader);
   if (host === undefined) return malformed('HOST-MALFORMED', 'the Host header is not a host');
   let target = input.target;
@@ -117,7 +132,8 @@ function framing(input: FactsInput, headers: ReadonlyMap<string, string>): Frami
   if (coding === undefined) return undefined;
   if (input.httpVersion === '1.0') return malformed('TE-HTTP10', 'Transfer-Encoding in HTTP/1.0');
   if (headers.has('content-length')) return malformed('CL-TE', 'both Content-Length and Transfer-Encoding');
-  if (coding.toLowerCase() !== 'chunked') return malformed('TE-UNKNOWN', 'a transfer coding other than chunked');
+  if (coding.toLowerCase() !== 'chunked')
+    return malformed('TE-UNKNOWN', 'a transfer coding other than chunked');
   return undefined;
 }
 
@@ -139,10 +155,15 @@ function malformed(id: string, problem: string): FramingProblem {
 
 const PLAIN_PATH = /^(?:\/[A-Za-z0-9_-][A-Za-z0-9._~-]*)*\/?$/;
 
-/** Percent-decoded once, backslashes as slashes, runs of slashes collapsed, dot segments removed. Never throws. */
+/**
+ * Percent-decoded once, backslashes as slashes, runs of slashes collapsed, dot segments removed. Never
+ * throws.
+ */
 export function cleanPath(path: string): string {
   if (PLAIN_PATH.test(path)) return path;
-  const decoded = path.replace(/%([0-9a-f]{2})/gi, (_, hex: string) => String.fromCharCode(parseInt(hex, 16)));
+  const decoded = path.replace(/%([0-9a-f]{2})/gi, (_, hex: string) =>
+    String.fromCharCode(parseInt(hex, 16)),
+  );
   const kept: string[] = [];
   const segments = decoded.replace(/\\/g, '/').split('/');
   for (const segment of segments) {

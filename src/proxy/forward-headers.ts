@@ -1,21 +1,48 @@
 /**
  * Which headers go on. To the origin: as received in case, order and number, less hop-by-hop fields (RFC 9110
- * section 7.6.1) and everything that claims to know the client's address or another path; ours are added at the
- * end. To the client: as the origin sent them, less hop-by-hop fields.
+ * section 7.6.1) and everything that claims to know the client's address or another path; ours are added at
+ * the end. To the client: as the origin sent them, less hop-by-hop fields.
  */
 import type { RequestFacts } from '../core/request.js';
 
 const HOP_BY_HOP = new Set([
-  'connection', 'keep-alive', 'proxy-connection', 'proxy-authenticate', 'proxy-authorization', 'te', 'trailer',
-  'transfer-encoding', 'upgrade',
+  'connection',
+  'keep-alive',
+  'proxy-connection',
+  'proxy-authenticate',
+  'proxy-authorization',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
 ]);
 
 /** Fields by which a client could choose its own address, scheme or path. */
 const FORWARDING = new Set([
-  'forwarded', 'x-forwarded-for', 'x-forwarded-host', 'x-forwarded-proto', 'x-forwarded-port', 'x-forwarded-server',
-  'x-forwarded-scheme', 'x-forwarded-prefix', 'x-forwarded-ssl', 'x-real-ip', 'x-client-ip', 'x-cluster-client-ip',
-  'x-originating-ip', 'x-remote-ip', 'x-remote-addr', 'cf-connecting-ip', 'cf-connecting-ipv6', 'true-client-ip',
-  'fastly-client-ip', 'x-original-url', 'x-rewrite-url', 'x-original-host', 'x-host', 'x-request-id',
+  'forwarded',
+  'x-forwarded-for',
+  'x-forwarded-host',
+  'x-forwarded-proto',
+  'x-forwarded-port',
+  'x-forwarded-server',
+  'x-forwarded-scheme',
+  'x-forwarded-prefix',
+  'x-forwarded-ssl',
+  'x-real-ip',
+  'x-client-ip',
+  'x-cluster-client-ip',
+  'x-originating-ip',
+  'x-remote-ip',
+  'x-remote-addr',
+  'cf-connecting-ip',
+  'cf-connecting-ipv6',
+  'true-client-ip',
+  'fastly-client-ip',
+  'x-original-url',
+  'x-rewrite-url',
+  'x-original-host',
+  'x-host',
+  'x-request-id',
 ]);
 
 export type ForwardOptions = Readonly<{
@@ -41,7 +68,14 @@ export function requestHeaders(facts: RequestFacts, options: ForwardOptions): st
   if (options.contentLength !== undefined) out.push('Content-Length', String(options.contentLength));
   const { ip, peer, viaProxy } = facts.client;
   out.push('X-Forwarded-For', viaProxy ? `${ip}, ${peer}` : ip, 'X-Real-IP', ip);
-  out.push('X-Forwarded-Proto', options.proto, 'X-Forwarded-Host', facts.host, 'X-Request-Id', facts.requestId);
+  out.push(
+    'X-Forwarded-Proto',
+    options.proto,
+    'X-Forwarded-Host',
+    facts.host,
+    'X-Request-Id',
+    facts.requestId,
+  );
   return out;
 }
 
@@ -55,7 +89,8 @@ export function responseHeaders(raw: readonly Buffer[], options: { dropLength: b
     const value = raw[index + 1]!.toString('latin1');
     if (name === 'connection') named = connectionNames(value);
     if (name === 'trailer') out.push(original, value);
-    else if (!HOP_BY_HOP.has(name) && !(options.dropLength && name === 'content-length')) out.push(original, value);
+    else if (!HOP_BY_HOP.has(name) && !(options.dropLength && name === 'content-length'))
+      out.push(original, value);
   }
   return named === undefined ? out : withoutNamed(out, named);
 }
@@ -70,7 +105,14 @@ function withoutNamed(flat: string[], named: ReadonlySet<string>): string[] {
 
 const PLAIN_CONNECTION = /^(?:keep-alive|close|upgrade)$/i;
 /** A client may not have fields removed that the gate judged by or the origin needs. */
-const KEPT = new Set(['host', 'content-length', 'content-type', 'cookie', 'authorization', 'content-encoding']);
+const KEPT = new Set([
+  'host',
+  'content-length',
+  'content-type',
+  'cookie',
+  'authorization',
+  'content-encoding',
+]);
 
 function connectionNames(value: string | undefined): Set<string> | undefined {
   if (value === undefined || PLAIN_CONNECTION.test(value)) return undefined;
@@ -83,7 +125,11 @@ function connectionNames(value: string | undefined): Set<string> | undefined {
 }
 
 /** For upgrades, whose headers go on as an object: the same fields dropped, the same added. */
-export function rewriteForUpgrade(headers: Record<string, unknown>, facts: RequestFacts, proto: string): void {
+export function rewriteForUpgrade(
+  headers: Record<string, unknown>,
+  facts: RequestFacts,
+  proto: string,
+): void {
   for (const name of Object.keys(headers)) if (FORWARDING.has(name)) delete headers[name];
   const { ip, peer, viaProxy } = facts.client;
   headers['x-forwarded-for'] = viaProxy ? `${ip}, ${peer}` : ip;

@@ -1,7 +1,7 @@
 /**
  * To the origin and back: one undici dispatch an attempt. Retries only where nothing was sent, or where an
- * idempotent request died on a reused connection before any answer (RFC 9110 section 9.2.2). The client leaving
- * aborts the origin's side; the origin breaking off in mid-answer breaks off the client's.
+ * idempotent request died on a reused connection before any answer (RFC 9110 section 9.2.2). The client
+ * leaving aborts the origin's side; the origin breaking off in mid-answer breaks off the client's.
  */
 import type { ServerResponse } from 'node:http';
 import { subscribe } from 'node:diagnostics_channel';
@@ -30,7 +30,14 @@ export type ForwardHandle = Readonly<{ cancel: () => void }>;
 const IDEMPOTENT = new Set(['GET', 'HEAD', 'OPTIONS', 'PUT', 'DELETE', 'TRACE']);
 const ATTEMPTS_MAX = 3;
 /** Nothing had been sent yet when these came up. */
-const NOT_SENT = new Set(['ECONNREFUSED', 'EHOSTUNREACH', 'ENETUNREACH', 'UND_ERR_CONNECT_TIMEOUT', 'EADDRNOTAVAIL', 'ENOTFOUND']);
+const NOT_SENT = new Set([
+  'ECONNREFUSED',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+  'UND_ERR_CONNECT_TIMEOUT',
+  'EADDRNOTAVAIL',
+  'ENOTFOUND',
+]);
 const SOCKET_LOST = new Set(['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE']);
 const TIMED_OUT = new Set(['UND_ERR_HEADERS_TIMEOUT', 'UND_ERR_BODY_TIMEOUT', 'UND_ERR_CONNECT_TIMEOUT']);
 
@@ -45,13 +52,13 @@ export function forward(
 }
 
 /**
- * Whose request undici is writing at this moment. It publishes the socket right after `onConnect`, in the same
- * turn. Destroying that socket ends an exchange for good; undici's own abort would open a new connection for
- * the request that it has just given up.
+ * Whose request undici is writing at this moment. It publishes the socket right after `onConnect`, in the
+ * same turn. Destroying that socket ends an exchange for good; undici's own abort would open a new connection
+ * for the request that it has just given up.
  */
-let writing: Forward | undefined;
+let writing: ((socket: Socket) => void) | undefined;
 subscribe('undici:client:sendHeaders', (message) => {
-  writing?.onSocket((message as { socket: Socket }).socket);
+  writing?.((message as { socket: Socket }).socket);
   writing = undefined;
 });
 
@@ -99,7 +106,12 @@ class Forward {
     this.tried.push(address);
     this.socket = undefined;
     this.startedMs = performance.now();
-    this.exchange.upstream = { address: address.label, status: 0, durationUs: 0, attempts: this.tried.length };
+    this.exchange.upstream = {
+      address: address.label,
+      status: 0,
+      durationUs: 0,
+      attempts: this.tried.length,
+    };
     const passHost = snapshot.sites.get(site)?.passHost ?? true;
     const headers = requestHeaders(facts, {
       host: passHost && facts.headers.has('host') ? facts.headers.get('host')! : address.origin.hostHeader,
@@ -110,7 +122,8 @@ class Forward {
       path: facts.target,
       method: facts.method as Dispatcher.HttpMethod,
       headers,
-      body: this.body.kind === 'none' ? null : this.body.kind === 'whole' ? this.body.bytes : this.body.source,
+      body:
+        this.body.kind === 'none' ? null : this.body.kind === 'whole' ? this.body.bytes : this.body.source,
     };
     address.pool.dispatch(options, this.handler(address));
   }
@@ -125,7 +138,7 @@ class Forward {
       onConnect: (abort: (error?: Error) => void) => {
         this.abort = abort;
         if (this.clientGone) abort(new Error('client left'));
-        else writing = this;
+        else writing = this.onSocket;
       },
       onHeaders: (status: number, raw: Buffer[], resume: () => void, text: string) => {
         return this.onHeaders(address, { status, raw, resume, text });
@@ -140,9 +153,9 @@ class Forward {
     } as unknown as Dispatcher.DispatchHandler;
   }
 
-  onSocket(socket: Socket): void {
+  private readonly onSocket = (socket: Socket): void => {
     this.socket = socket;
-  }
+  };
 
   private hangUp(why: string): void {
     if (this.waitingFor !== undefined) this.waitingFor.address.waiting.delete(this.waitingFor.turn);
@@ -157,7 +170,10 @@ class Forward {
     if (address !== undefined) endTurn(address);
   }
 
-  private onHeaders(address: Address, head: { status: number; raw: Buffer[]; resume: () => void; text: string }): boolean {
+  private onHeaders(
+    address: Address,
+    head: { status: number; raw: Buffer[]; resume: () => void; text: string },
+  ): boolean {
     const { response, exchange } = this;
     if (head.status < 200) {
       if (head.status === 103) earlyHints(response, head.raw);
@@ -186,7 +202,10 @@ class Forward {
     return true;
   }
 
-  /** Their Content-Length speaks of another answer (RFC 9110 section 8.6), but undici waits for that many bytes. */
+  /**
+   * Their Content-Length speaks of another answer (RFC 9110 section 8.6), but undici waits for that many
+   * bytes.
+   */
   private endBodiless(): boolean {
     this.ended = true;
     this.response.off('close', this.onClientClose);
@@ -228,7 +247,8 @@ class Forward {
 
   private mayRetry(code: string): boolean {
     if (this.tried.length >= ATTEMPTS_MAX || this.body.kind === 'stream') return false;
-    if (NOT_SENT.has(code)) return this.exchange.snapshot.upstreams.addresses(this.exchange.run!.facts.site).length > 1;
+    if (NOT_SENT.has(code))
+      return this.exchange.snapshot.upstreams.addresses(this.exchange.run!.facts.site).length > 1;
     return SOCKET_LOST.has(code) && IDEMPOTENT.has(this.exchange.run!.facts.method) && this.tried.length < 2;
   }
 
@@ -258,7 +278,8 @@ class Forward {
 function earlyHints(response: ServerResponse, raw: readonly Buffer[]): void {
   const link: string[] = [];
   for (let index = 0; index < raw.length; index += 2) {
-    if (raw[index]!.toString('latin1').toLowerCase() === 'link') link.push(raw[index + 1]!.toString('latin1'));
+    if (raw[index]!.toString('latin1').toLowerCase() === 'link')
+      link.push(raw[index + 1]!.toString('latin1'));
   }
   if (link.length > 0) response.writeEarlyHints({ link });
 }
@@ -270,7 +291,8 @@ function isStream(flat: readonly string[]): boolean {
   for (let index = 0; index < flat.length; index += 2) {
     const name = flat[index]!;
     if (name.length === 14 && name.toLowerCase() === 'content-length') chunked = false;
-    if (name.length === 12 && name.toLowerCase() === 'content-type' && STREAM_TYPE.test(flat[index + 1]!)) return true;
+    if (name.length === 12 && name.toLowerCase() === 'content-type' && STREAM_TYPE.test(flat[index + 1]!))
+      return true;
   }
   return chunked;
 }

@@ -1,4 +1,7 @@
-/** The listeners of one worker: opens them, hands every request on with the snapshot of its time, drains, closes. */
+/**
+ * The listeners of one worker: opens them, hands every request on with the snapshot of its time, drains,
+ * closes.
+ */
 import { readFileSync } from 'node:fs';
 import http, { type IncomingMessage, type ServerResponse } from 'node:http';
 import https from 'node:https';
@@ -27,14 +30,21 @@ export type GateDeps = Readonly<{
   onFault: (error: unknown) => void;
 }>;
 
-export type GateStats = Readonly<{ inFlight: number; connections: number; heldBytes: number; heldRefused: number }>;
+export type GateStats = Readonly<{
+  inFlight: number;
+  connections: number;
+  heldBytes: number;
+  heldRefused: number;
+}>;
 
 export type Gate = {
   /** Opens every listener; answers their URLs. Throws LISTEN_FAILED. */
   listen(): Promise<string[]>;
   /** From the next request on. Requests under way keep what they began with. */
   swap(snapshot: Snapshot): void;
-  /** Stops accepting, waits for requests in flight up to `ms`, then cuts the rest. Answers how many were cut. */
+  /**
+   * Stops accepting, waits for requests in flight up to `ms`, then cuts the rest. Answers how many were cut.
+   */
   drain(ms: number): Promise<number>;
   stats(): GateStats;
 };
@@ -116,16 +126,26 @@ function openFront(listener: Listener, deps: HandleDeps, baseDir: string): Front
   const onRequest = (request: IncomingMessage, response: ServerResponse, expectContinue: boolean): void => {
     handle(deps, { request, response, expectContinue }, viaOf(request.socket));
   };
-  server.on('request', (request: IncomingMessage, response: ServerResponse) => onRequest(request, response, false));
-  server.on('checkContinue', (request: IncomingMessage, response: ServerResponse) => onRequest(request, response, true));
+  server.on('request', (request: IncomingMessage, response: ServerResponse) =>
+    onRequest(request, response, false),
+  );
+  server.on('checkContinue', (request: IncomingMessage, response: ServerResponse) =>
+    onRequest(request, response, true),
+  );
   server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
     upgrade(deps, { request, socket, head }, viaOf(request.socket));
   });
   server.on('connect', (request: IncomingMessage, socket: Duplex) => {
-    refuseUnparsed(deps, socket as Socket, { id: 'CONNECT', problem: 'CONNECT is not for this gate', status: 400 });
+    refuseUnparsed(deps, socket as Socket, {
+      id: 'CONNECT',
+      problem: 'CONNECT is not for this gate',
+      status: 400,
+    });
     request.resume();
   });
-  server.on('clientError', (error: NodeJS.ErrnoException, socket: Duplex) => onClientError(deps, error, socket as Socket));
+  server.on('clientError', (error: NodeJS.ErrnoException, socket: Duplex) =>
+    onClientError(deps, error, socket as Socket),
+  );
   (server as { httpAllowHalfOpen?: boolean }).httpAllowHalfOpen = true;
   const outer = listener.proxyProtocol ? withProxyProtocol(server, proxied, config) : server;
   const front: Front = { server, outer, listener };
@@ -141,7 +161,11 @@ function applyLimits({ server, outer }: Front, config: ProxyConfig): void {
   outer.maxConnections = config.caps.connections;
 }
 
-function withProxyProtocol(server: http.Server, proxied: WeakMap<Socket, string>, config: ProxyConfig): net.Server {
+function withProxyProtocol(
+  server: http.Server,
+  proxied: WeakMap<Socket, string>,
+  config: ProxyConfig,
+): net.Server {
   const trusted = createNetworkSet(config.trustedProxies);
   return net.createServer({ allowHalfOpen: true, noDelay: true }, (socket) => {
     if (!trusted.has(socket.remoteAddress ?? '')) return void socket.destroy();
@@ -162,23 +186,36 @@ function onClientError(deps: HandleDeps, error: NodeJS.ErrnoException, socket: S
   const code = error.code ?? 'UNKNOWN';
   const answering = (socket as unknown as { _httpMessage?: ServerResponse | null })._httpMessage ?? undefined;
   // Part of an answer is out, or an earlier request is still being answered: another status would lie.
-  if (answering !== undefined && (answering.headersSent || answering.req.complete)) return socket.destroySoon();
+  if (answering !== undefined && (answering.headersSent || answering.req.complete))
+    return socket.destroySoon();
   const problem = PARSER_PROBLEM[code] ?? `not HTTP as RFC 9112 has it (${code})`;
   refuseUnparsed(deps, socket, { id: code.replace(/[^A-Z0-9]+/g, '-'), problem, status: 400 });
 }
 
 function refuseUnparsed(deps: HandleDeps, socket: Socket, problem: FramingProblem): void {
   const requestId = deps.nextRequestId();
-  const decision: Decision = { action: 'block', status: problem.status, reason: problem.problem, ruleIds: [] };
+  const decision: Decision = {
+    action: 'block',
+    status: problem.status,
+    reason: problem.problem,
+    ruleIds: [],
+  };
   const ip = socket.remoteAddress ?? '';
-  refuseOnSocket(socket, decision, answerTo(requestId, 'GET', () => undefined));
-  deps.emit(framingEvent(problem, { requestId, ip, method: '', target: '', host: '', nowMs: deps.nowMs() }, deps.who));
+  refuseOnSocket(
+    socket,
+    decision,
+    answerTo(requestId, 'GET', () => undefined),
+  );
+  deps.emit(
+    framingEvent(problem, { requestId, ip, method: '', target: '', host: '', nowMs: deps.nowMs() }, deps.who),
+  );
 }
 
 async function listenOn({ outer, listener }: Front): Promise<string> {
   const { host, port } = splitAddress(listener.address);
   return new Promise((resolve, reject) => {
-    const onError = (error: Error): void => reject(new Fault('LISTEN_FAILED', { address: listener.address, why: error.message }, error));
+    const onError = (error: Error): void =>
+      reject(new Fault('LISTEN_FAILED', { address: listener.address, why: error.message }, error));
     outer.once('error', onError);
     outer.listen({ host, port, backlog: 1024 }, () => {
       outer.off('error', onError);

@@ -6,7 +6,14 @@ import type { DecisionEvent } from '../core/event.js';
 import type { RequestFacts } from '../core/request.js';
 import { answerTo, refuse } from './answer.js';
 import { readBody, type BodyOutcome, type BodySink, type HeldBytes } from './body.js';
-import { eventOf, framingEvent, openExchange, type EventIdentity, type Exchange, type Snapshot } from './exchange.js';
+import {
+  eventOf,
+  framingEvent,
+  openExchange,
+  type EventIdentity,
+  type Exchange,
+  type Snapshot,
+} from './exchange.js';
 import { buildFacts, type FramingProblem } from './facts.js';
 import { forward, type ForwardBody, type ForwardHandle } from './forward.js';
 
@@ -106,7 +113,12 @@ function afterBody(life: Life, outcome: BodyOutcome): void {
       return refused(life, outcome.decision);
     case 'gone':
       if (outcome.status === 0) return clientLeft(life);
-      return refused(life, { action: 'block', status: 408, reason: 'the body did not arrive in time', ruleIds: [] });
+      return refused(life, {
+        action: 'block',
+        status: 408,
+        reason: 'the body did not arrive in time',
+        ruleIds: [],
+      });
     case 'whole':
       exchange.bodyInspection = 'whole';
       return afterJudging(life, exchange.run!.decision!, { kind: 'whole', bytes: outcome.body });
@@ -174,8 +186,17 @@ function refuseFraming(
 ): void {
   const { request, response } = pair;
   const requestId = deps.nextRequestId();
-  const decision: Decision = { action: 'block', status: problem.status, reason: problem.problem, ruleIds: [] };
-  const to = answerTo(requestId, request.method ?? 'GET', (name) => request.headers[name] as string | undefined);
+  const decision: Decision = {
+    action: 'block',
+    status: problem.status,
+    reason: problem.problem,
+    ruleIds: [],
+  };
+  const to = answerTo(
+    requestId,
+    request.method ?? 'GET',
+    (name) => request.headers[name] as string | undefined,
+  );
   refuse({ request, response, close: true }, decision, to);
   const seen = {
     requestId,
@@ -202,7 +223,12 @@ function clientLeft(life: Life): void {
 
 function failed(life: Life, error: unknown): void {
   life.deps.onFault(error);
-  refused(life, { action: 'error', status: 503, reason: 'the gate failed to judge this request', ruleIds: [] });
+  refused(life, {
+    action: 'error',
+    status: 503,
+    reason: 'the gate failed to judge this request',
+    ruleIds: [],
+  });
 }
 
 function conclude({ deps, exchange, response }: Life): void {

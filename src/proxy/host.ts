@@ -1,4 +1,7 @@
-/** One canonical host (RFC 9110 section 7.2): lower case, no port, no trailing dot. It feeds routing, keys, rules and logs. */
+/**
+ * One canonical host (RFC 9110 section 7.2): lower case, no port, no trailing dot. It feeds routing, keys,
+ * rules and logs.
+ */
 
 const HOST = /^(?:([a-z0-9_](?:[a-z0-9_.-]*[a-z0-9_])?)\.?|(\[[0-9a-f:.]+\]))(?::(\d{1,5}))?$/i;
 const MEMO_MAX = 1000;

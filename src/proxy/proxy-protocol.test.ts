@@ -10,7 +10,11 @@ const v2 = (command: number, family: number, addresses: number[]): Buffer =>
 
 t.test('headers of both versions', async (t) => {
   const v1 = 'PROXY TCP4 203.0.113.9 10.0.0.1 5555 80\r\n';
-  t.match(parseProxyHeader(Buffer.from(`${v1}GET /`)), { kind: 'done', address: '203.0.113.9', length: v1.length });
+  t.match(parseProxyHeader(Buffer.from(`${v1}GET /`)), {
+    kind: 'done',
+    address: '203.0.113.9',
+    length: v1.length,
+  });
   t.match(parseProxyHeader(Buffer.from('PROXY UNKNOWN\r\n')), { kind: 'done', address: undefined });
   t.match(parseProxyHeader(Buffer.from('PROX')), { kind: 'more' });
   t.match(parseProxyHeader(Buffer.from('GET / HTTP/1.1\r\n')), { kind: 'bad' });
@@ -18,7 +22,10 @@ t.test('headers of both versions', async (t) => {
   const four = v2(1, 0x11, [203, 0, 113, 9, 10, 0, 0, 1, 0, 80, 0, 80]);
   t.match(parseProxyHeader(four), { kind: 'done', address: '203.0.113.9', length: 28 });
   t.match(parseProxyHeader(four.subarray(0, 20)), { kind: 'more' });
-  const six = v2(1, 0x21, [...Buffer.from('20010db8000000000000000000000001', 'hex'), ...new Array<number>(20).fill(0)]);
+  const six = v2(1, 0x21, [
+    ...Buffer.from('20010db8000000000000000000000001', 'hex'),
+    ...new Array<number>(20).fill(0),
+  ]);
   t.match(parseProxyHeader(six), { kind: 'done', address: '2001:db8:0:0:0:0:0:1' });
   t.match(parseProxyHeader(v2(0, 0, [])), { kind: 'done', address: undefined });
 });

@@ -1,6 +1,7 @@
 /**
- * PROXY protocol v1 and v2 (haproxy, doc/proxy-protocol.txt): the address of the client in front of a TCP load
- * balancer. Read before the first HTTP byte, bounded in size and time; anything else closes the connection.
+ * PROXY protocol v1 and v2 (haproxy, doc/proxy-protocol.txt): the address of the client in front of a TCP
+ * load balancer. Read before the first HTTP byte, bounded in size and time; anything else closes the
+ * connection.
  */
 import type { Socket } from 'node:net';
 
@@ -43,7 +44,8 @@ function parseV2(bytes: Buffer): ProxyHeader {
   if (bytes.length < length) return MORE;
   if ((command & 0x0f) === 0) return { kind: 'done', address: undefined, length };
   if ((command & 0x0f) !== 1) return BAD;
-  if (family === 1 && length >= 28) return { kind: 'done', address: [...bytes.subarray(16, 20)].join('.'), length };
+  if (family === 1 && length >= 28)
+    return { kind: 'done', address: [...bytes.subarray(16, 20)].join('.'), length };
   if (family === 2 && length >= 52) {
     const groups = Array.from({ length: 8 }, (_, index) => bytes.readUInt16BE(16 + index * 2).toString(16));
     return { kind: 'done', address: groups.join(':'), length };
@@ -52,7 +54,11 @@ function parseV2(bytes: Buffer): ProxyHeader {
 }
 
 /** Takes the header off a new socket, then hands it on; destroys it where there is none in time. */
-export function readProxyHeader(socket: Socket, waitMs: number, done: (address: string | undefined) => void): void {
+export function readProxyHeader(
+  socket: Socket,
+  waitMs: number,
+  done: (address: string | undefined) => void,
+): void {
   let bytes: Buffer = Buffer.alloc(0);
   const timer = setTimeout(() => socket.destroy(), waitMs);
   const onError = (): void => void socket.destroy();

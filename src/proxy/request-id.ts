@@ -1,4 +1,7 @@
-/** Request ids: 8 random characters a process, then a counter. Unique over workers, short in a log line, not guessable in a row. */
+/**
+ * Request ids: 8 random characters a process, then a counter. Unique over workers, short in a log line, not
+ * guessable in a row.
+ */
 import { randomBytes } from 'node:crypto';
 
 export function createRequestIds(): () => string {

@@ -1,6 +1,7 @@
 /**
- * WebSocket handshakes pass the pipeline like any request, then tunnel through http-proxy. An origin that answers
- * with a normal status has it relayed; a silent one is cut at `timeouts.upgrade`; errors of either side end both.
+ * WebSocket handshakes pass the pipeline like any request, then tunnel through http-proxy. An origin that
+ * answers with a normal status has it relayed; a silent one is cut at `timeouts.upgrade`; errors of either
+ * side end both.
  */
 import type { ClientRequest, IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
@@ -41,9 +42,25 @@ export function createUpgradeHandler(): UpgradeHandler {
     const exchange = openExchange(snapshot);
     const facts = factsOf(deps, request, { snapshot, via });
     if ('problem' in facts) {
-      const seen = { requestId: deps.nextRequestId(), ip: '', method: 'GET', target: '', host: '', nowMs: deps.nowMs() };
-      const decision: Decision = { action: 'block', status: facts.status, reason: facts.problem, ruleIds: [] };
-      refuseOnSocket(socket, decision, answerTo(seen.requestId, 'GET', () => undefined));
+      const seen = {
+        requestId: deps.nextRequestId(),
+        ip: '',
+        method: 'GET',
+        target: '',
+        host: '',
+        nowMs: deps.nowMs(),
+      };
+      const decision: Decision = {
+        action: 'block',
+        status: facts.status,
+        reason: facts.problem,
+        ruleIds: [],
+      };
+      refuseOnSocket(
+        socket,
+        decision,
+        answerTo(seen.requestId, 'GET', () => undefined),
+      );
       return deps.emit(framingEvent(facts, seen, deps.who));
     }
     const tunnel: Tunnel = { deps, request, socket, head, exchange, facts, via };
@@ -66,23 +83,44 @@ function afterHead(proxy: httpProxy, tunnel: Tunnel, decision: Decision): void {
   if (socket.destroyed) return;
   if (decision.status > 0) return refused(tunnel, decision);
   if (facts.hasBody || (facts.headers.get('upgrade') ?? '').toLowerCase() !== 'websocket') {
-    return refused(tunnel, { action: 'block', status: 501, reason: 'only WebSocket upgrades are known', ruleIds: [] });
+    return refused(tunnel, {
+      action: 'block',
+      status: 501,
+      reason: 'only WebSocket upgrades are known',
+      ruleIds: [],
+    });
   }
   const { upstreams, sites } = exchange.snapshot;
   const address = upstreams.pick(facts.site, []);
   if (address === undefined) {
-    return refused(tunnel, { action: 'error', status: 503, reason: 'no address of an origin is known', ruleIds: [] });
+    return refused(tunnel, {
+      action: 'error',
+      status: 503,
+      reason: 'no address of an origin is known',
+      ruleIds: [],
+    });
   }
   exchange.upstream = { address: address.label, status: 0, durationUs: 0, attempts: 1 };
   rewriteForUpgrade(request.headers, facts, protoOf(tunnel));
   const passHost = sites.get(facts.site)?.passHost ?? true;
   if (!passHost) request.headers.host = address.origin.hostHeader;
   const target = `${address.origin.tls ? 'wss' : 'ws'}://${address.label}`;
-  proxy.ws(request, socket, head, { target, changeOrigin: false, secure: true, xfwd: false }, (error: Error) => {
-    if (exchange.status !== 0 || socket.destroyed) return void socket.destroy();
-    upstreams.failed(address);
-    refused(tunnel, { action: 'error', status: 502, reason: `the origin broke the handshake (${error.message})`, ruleIds: [] });
-  });
+  proxy.ws(
+    request,
+    socket,
+    head,
+    { target, changeOrigin: false, secure: true, xfwd: false },
+    (error: Error) => {
+      if (exchange.status !== 0 || socket.destroyed) return void socket.destroy();
+      upstreams.failed(address);
+      refused(tunnel, {
+        action: 'error',
+        status: 502,
+        reason: `the origin broke the handshake (${error.message})`,
+        ruleIds: [],
+      });
+    },
+  );
 }
 
 /** Follows the handshake with the origin: deadline, an ordinary answer, the client leaving first. */
@@ -90,7 +128,12 @@ function watch(tunnel: Tunnel, toOrigin: ClientRequest): void {
   const { socket, exchange } = tunnel;
   const leave = (): void => void toOrigin.destroy();
   const timer = setTimeout(() => {
-    refused(tunnel, { action: 'error', status: 504, reason: 'the origin did not answer the handshake', ruleIds: [] });
+    refused(tunnel, {
+      action: 'error',
+      status: 504,
+      reason: 'the origin did not answer the handshake',
+      ruleIds: [],
+    });
     toOrigin.destroy();
   }, exchange.snapshot.config.timeouts.upgrade);
   socket.once('close', leave);
@@ -107,8 +150,9 @@ function watch(tunnel: Tunnel, toOrigin: ClientRequest): void {
     socket.off('close', leave);
     exchange.status = answer.statusCode ?? 502;
     exchange.upstream!.status = exchange.status;
-    // Keeps http-proxy's own listener, which comes after this one, from relaying it as well: it would announce a
-    // chunked body and send it unchunked. Taken back in the same emit, since Node reads the mark after it.
+    // Keeps http-proxy's own listener, which comes after this one, from relaying it as well: it would
+    // announce a chunked body and send it unchunked. Taken back in the same emit, since Node reads the mark
+    // after it.
     markUpgraded(answer, true);
     relay(answer, socket);
   });
@@ -140,7 +184,11 @@ function refused(tunnel: Tunnel, decision: Decision): void {
   exchange.status = decision.status;
   if (decision.action === 'error') exchange.error = decision.reason;
   if (decision.action === 'block' && exchange.run !== undefined) exchange.snapshot.onRefused(exchange.run);
-  refuseOnSocket(socket, decision, answerTo(facts.requestId, facts.method, (name) => facts.headers.get(name)));
+  refuseOnSocket(
+    socket,
+    decision,
+    answerTo(facts.requestId, facts.method, (name) => facts.headers.get(name)),
+  );
 }
 
 function conclude({ deps, exchange }: Tunnel): void {

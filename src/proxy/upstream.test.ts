@@ -11,7 +11,9 @@ const quiet = { onProblem: () => undefined };
 
 t.test('addresses take turns, failing ones are set aside and come back', async (t) => {
   let now = 0;
-  const config = settings(['http://127.0.0.1:1', 'http://127.0.0.2:1'], { health: { failures: 2, backoff: '1s' } });
+  const config = settings(['http://127.0.0.1:1', 'http://127.0.0.2:1'], {
+    health: { failures: 2, backoff: '1s' },
+  });
   const set = createUpstreams(config, { resolver: async () => [], nowMs: () => now, ...quiet });
   await set.start();
   t.teardown(() => set.close());
@@ -33,7 +35,11 @@ t.test('a name follows its addresses and keeps the last good ones', async (t) =>
     if (answer instanceof Error) throw answer;
     return answer;
   };
-  const set = createUpstreams(settings(['http://up.test:1'], { dns: { refresh: 100 } }), { resolver, nowMs: Date.now, ...quiet });
+  const set = createUpstreams(settings(['http://up.test:1'], { dns: { refresh: 100 } }), {
+    resolver,
+    nowMs: Date.now,
+    ...quiet,
+  });
   await set.start();
   t.teardown(() => set.close());
   const labels = () => set.addresses('app').map((address) => address.label);

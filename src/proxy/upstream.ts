@@ -1,7 +1,7 @@
 /**
  * Origins of a site: names resolved again and again, one undici Pool an address, round robin over the healthy
- * ones, passive health with doubling back-off. A name's addresses that are gone from DNS get no new request and
- * their pools close once idle; when the resolver fails, the last good addresses stay.
+ * ones, passive health with doubling back-off. A name's addresses that are gone from DNS get no new request
+ * and their pools close once idle; when the resolver fails, the last good addresses stay.
  */
 import { lookup } from 'node:dns/promises';
 import { isIP } from 'node:net';
@@ -23,7 +23,10 @@ export type Address = {
   readonly ip: string;
   failures: number;
   asideUntilMs: number;
-  /** Requests under way. Never above `caps.upstreamConnections`: undici's own queue cannot forget a client that left. */
+  /**
+   * Requests under way. Never above `caps.upstreamConnections`: undici's own queue cannot forget a client
+   * that left.
+   */
   busy: number;
   /** Turns waiting for a connection, in order. Bounded by `caps.upstreamQueue`. */
   readonly waiting: Set<() => void>;
@@ -74,7 +77,10 @@ const ADDRESSES_MAX = 64;
 export function createUpstreams(settings: Settings, deps: Deps): UpstreamSet {
   const groups = new Map<string, Group>();
   for (const site of settings.sites) {
-    const members = site.upstreams.map((text) => ({ origin: originOf(text), addresses: new Map<string, Address>() }));
+    const members = site.upstreams.map((text) => ({
+      origin: originOf(text),
+      addresses: new Map<string, Address>(),
+    }));
     groups.set(site.name, { members, list: [], next: 0 });
   }
   let timer: NodeJS.Timeout | undefined;
@@ -94,7 +100,8 @@ export function createUpstreams(settings: Settings, deps: Deps): UpstreamSet {
   };
   const refreshAll = async (): Promise<void> => {
     await Promise.all([...groups.values()].flatMap((group) => group.members.map(refresh)));
-    for (const group of groups.values()) group.list = group.members.flatMap((member) => [...member.addresses.values()]);
+    for (const group of groups.values())
+      group.list = group.members.flatMap((member) => [...member.addresses.values()]);
   };
   const schedule = (): void => {
     if (closed) return;
@@ -129,11 +136,16 @@ export function createUpstreams(settings: Settings, deps: Deps): UpstreamSet {
 }
 
 function hasNames(groups: ReadonlyMap<string, Group>): boolean {
-  const names = [...groups.values()].flatMap((group) => group.members.map((member) => member.origin.url.hostname));
+  const names = [...groups.values()].flatMap((group) =>
+    group.members.map((member) => member.origin.url.hostname),
+  );
   return names.some((name) => isIP(name.replace(/^\[|\]$/g, '')) === 0);
 }
 
-/** Round robin; an address set aside is used only when all are; IPv6 of a name with both only when IPv4 is aside. */
+/**
+ * Round robin; an address set aside is used only when all are; IPv6 of a name with both only when IPv4 is
+ * aside.
+ */
 function pick(group: Group | undefined, tried: readonly Address[], nowMs: number): Address | undefined {
   if (group === undefined || group.list.length === 0) return undefined;
   const { list } = group;
@@ -145,7 +157,10 @@ function pick(group: Group | undefined, tried: readonly Address[], nowMs: number
     if (tried.includes(address)) continue;
     spare ??= address;
     if (address.asideUntilMs > nowMs) continue;
-    if (isIP(address.ip) === 6 && list.some((other) => other.origin === address.origin && isIP(other.ip) === 4)) {
+    if (
+      isIP(address.ip) === 6 &&
+      list.some((other) => other.origin === address.origin && isIP(other.ip) === 4)
+    ) {
       second ??= address;
       continue;
     }
@@ -184,7 +199,16 @@ function openAddress(origin: Origin, ip: string, settings: Settings): Address {
       ...(origin.tls ? { servername: isIP(origin.url.hostname) > 0 ? '' : origin.url.hostname } : {}),
     },
   });
-  return { label: `${literal}:${origin.port}`, pool, origin, ip, failures: 0, asideUntilMs: 0, busy: 0, waiting: new Set() };
+  return {
+    label: `${literal}:${origin.port}`,
+    pool,
+    origin,
+    ip,
+    failures: 0,
+    asideUntilMs: 0,
+    busy: 0,
+    waiting: new Set(),
+  };
 }
 
 function originOf(text: string): Origin {

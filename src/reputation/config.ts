@@ -14,7 +14,10 @@ const HOSTING_WORDS = ['hosting', 'datacenter', 'data center', 'dedicated server
 const torSection = z
   .strictObject({
     file: z.string().min(1).optional().describe('Onionoo details document on disk; watched for changes.'),
-    url: z.url({ protocol: /^https?$/ }).optional().describe('Address of an Onionoo details document.'),
+    url: z
+      .url({ protocol: /^https?$/ })
+      .optional()
+      .describe('Address of an Onionoo details document.'),
     refresh: duration('15m', { min: 1000 }).describe('How often the URL is fetched.'),
     timeout: duration('30s', { min: 100 }).describe('Deadline of one fetch, body included.'),
   })
@@ -23,13 +26,19 @@ const torSection = z
   });
 
 const asnSection = z.strictObject({
-  database: z.string().min(1)
+  database: z
+    .string()
+    .min(1)
     .describe('MaxMind-format database with autonomous_system_number and _organization.'),
   hosting: z
     .strictObject({
-      asns: z.array(z.int().min(0).max(4_294_967_295)).default(HOSTING_ASNS)
+      asns: z
+        .array(z.int().min(0).max(4_294_967_295))
+        .default(HOSTING_ASNS)
         .describe('Numbers of hosting networks.'),
-      words: z.array(z.string().min(2)).default(HOSTING_WORDS)
+      words: z
+        .array(z.string().min(2))
+        .default(HOSTING_WORDS)
         .describe('Words in an organisation name that mean hosting.'),
     })
     .prefault({})
@@ -38,20 +47,37 @@ const asnSection = z.strictObject({
 
 const observedSection = z.strictObject({
   halfLife: duration('24h', { min: 1000 }).describe('Time after which an observed score has halved.'),
-  evictBelow: z.number().min(0.1).max(100).default(5)
+  evictBelow: z
+    .number()
+    .min(0.1)
+    .max(100)
+    .default(5)
     .describe('Scores below this are neither counted nor kept.'),
   sweep: duration('1h', { min: 1000 }).describe('How often faded scores are evicted.'),
-  max: z.int().min(100).max(500_000).default(100_000)
+  max: z
+    .int()
+    .min(100)
+    .max(500_000)
+    .default(100_000)
     .describe('Sources remembered; beyond it the lowest go.'),
-  stateFile: z.string().min(1).optional()
+  stateFile: z
+    .string()
+    .min(1)
+    .optional()
     .describe('Where scores survive a restart; default: observed.jsonl in stateDir.'),
 });
 
 export const reputationSection = z
   .strictObject({
-    allowlist: z.string().min(1).optional()
+    allowlist: z
+      .string()
+      .min(1)
+      .optional()
       .describe('File of addresses and networks that are never refused for reputation.'),
-    blocklist: z.string().min(1).optional()
+    blocklist: z
+      .string()
+      .min(1)
+      .optional()
       .describe('File of addresses and networks that are refused at once.'),
     tor: torSection.optional().describe('Where the Tor exits come from.'),
     asn: asnSection.optional().describe('Where the owner of an address is looked up.'),
@@ -72,14 +98,24 @@ export const reputationSection = z
       })
       .prefault({})
       .describe('Blocklist lines wider than this are skipped with a warning.'),
-    ipv6Prefix: z.int().min(32).max(128).default(64)
+    ipv6Prefix: z
+      .int()
+      .min(32)
+      .max(128)
+      .default(64)
       .describe('A single IPv6 address on the blocklist covers this prefix.'),
-    ownAddresses: z.array(cidr()).default([])
+    ownAddresses: z
+      .array(cidr())
+      .default([])
       .describe('Never blocked, besides the addresses of this machine.'),
-    stateDir: z.string().min(1).optional()
+    stateDir: z
+      .string()
+      .min(1)
+      .optional()
       .describe('Folder for the last good copy of each feed; default: none is kept.'),
-    poll: duration('1s', { min: 50 })
-      .describe('How often watched files are looked at besides change notices.'),
+    poll: duration('1s', { min: 50 }).describe(
+      'How often watched files are looked at besides change notices.',
+    ),
   })
   .prefault({});
 

@@ -18,7 +18,11 @@ async function engineOf(folder: string, section: object) {
   const ownAddresses = ['203.0.113.5', '2001:db8:5::5'];
   const deps = { baseDir: folder, clock: handClock(), log: memory.log, ownAddresses };
   const engine = createReputation(config, deps);
-  const verdict = (ip: string): string => engine.judge(clientOf(ip)).map((finding) => finding.kind).join();
+  const verdict = (ip: string): string =>
+    engine
+      .judge(clientOf(ip))
+      .map((finding) => finding.kind)
+      .join();
   return { engine, verdict, memory };
 }
 
@@ -26,10 +30,27 @@ t.test('a dirty blocklist blocks what it may and skips the rest with a warning',
   const folder = await tempFolder(t);
   await writeFile(join(folder, 'allow.txt'), '203.0.114.0/24 # partner\n');
   const lines = [
-    '# comment', '; comment', '', '0.0.0.0/0', '10.0.0.0/8', '192.168.0.0/16', '224.0.0.0/3', '::/0',
-    '127.0.0.1', '::1',
-    '203.0.113.5', '2001:db8:5::6', '203.0.114.7', '1.2.3', '1.2.3.4/33', '1.2.3.4-1.2.3.9', '128.0.0.0/7',
-    '203.0.113.66 # bad', '203.0.113.66', '198.51.100.0/24 ; worse', '2001:db8:1:2::9',
+    '# comment',
+    '; comment',
+    '',
+    '0.0.0.0/0',
+    '10.0.0.0/8',
+    '192.168.0.0/16',
+    '224.0.0.0/3',
+    '::/0',
+    '127.0.0.1',
+    '::1',
+    '203.0.113.5',
+    '2001:db8:5::6',
+    '203.0.114.7',
+    '1.2.3',
+    '1.2.3.4/33',
+    '1.2.3.4-1.2.3.9',
+    '128.0.0.0/7',
+    '203.0.113.66 # bad',
+    '203.0.113.66',
+    '198.51.100.0/24 ; worse',
+    '2001:db8:1:2::9',
   ];
   await writeFile(join(folder, 'block.txt'), lines.join('\r\n'));
   const section = { allowlist: 'allow.txt', blocklist: 'block.txt' };

@@ -1,11 +1,14 @@
 /**
- * Walks the search tree of a MaxMind DB (format 2.0, "Binary Search Tree Section") for an IPv4 address: the general
- * reader spends most of its time on the address text, which is already known to be canonical here.
+ * Walks the search tree of a MaxMind DB (format 2.0, "Binary Search Tree Section") for an IPv4 address: the
+ * general reader spends most of its time on the address text, which is already known to be canonical here.
  */
 
 type Shape = Readonly<{ nodeCount: number; recordSize: number; ipVersion: number }>;
 
-/** Record at which the walk for an unsigned IPv4 address ends: above `nodeCount` it points to data, else unknown. */
+/**
+ * Record at which the walk for an unsigned IPv4 address ends: above `nodeCount` it points to data, else
+ * unknown.
+ */
 export type Walk = (address: number) => number;
 
 /** Undefined for a record size other than 24, 28 or 32 bits. */
@@ -22,11 +25,15 @@ export function createIpv4Walk(bytes: Buffer, { nodeCount, recordSize, ipVersion
   };
 }
 
-function recordReader(bytes: Buffer, recordSize: number): ((node: number, side: number) => number) | undefined {
+function recordReader(
+  bytes: Buffer,
+  recordSize: number,
+): ((node: number, side: number) => number) | undefined {
   const byte = (at: number): number => bytes[at] ?? 0;
   const low = (at: number): number => (byte(at) << 16) | (byte(at + 1) << 8) | byte(at + 2);
   if (recordSize === 24) return (node, side) => low(node * 6 + side * 3);
-  if (recordSize === 32) return (node, side) => byte(node * 8 + side * 4) * 0x1000000 + low(node * 8 + side * 4 + 1);
+  if (recordSize === 32)
+    return (node, side) => byte(node * 8 + side * 4) * 0x1000000 + low(node * 8 + side * 4 + 1);
   if (recordSize !== 28) return undefined;
   return (node, side) => {
     const at = node * 7;

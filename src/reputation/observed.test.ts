@@ -140,7 +140,18 @@ t.test('messages of any shape on the line do no harm', async (t) => {
   server.attach(up);
   const engine = createReputation(config, { ...deps, channel: down });
   await engine.start();
-  const odd = [null, 1, 'x', {}, [], [1, 2, 3], ['k', NaN, 0], ['k', 1e9, 0], ['k'.repeat(99), 1, 0], [[null]]];
+  const odd = [
+    null,
+    1,
+    'x',
+    {},
+    [],
+    [1, 2, 3],
+    ['k', NaN, 0],
+    ['k', 1e9, 0],
+    ['k'.repeat(99), 1, 0],
+    [[null]],
+  ];
   for (const body of odd) {
     down.send('reputation.raise', body);
     up.send('reputation.update', body);

@@ -57,13 +57,17 @@ export function createReputation(config: ReputationConfig, deps: ReputationDeps)
   const memo = new LRUCache<string, Known>({ max: MEMO_MAX });
   const scores = createObservedScores(config.observed);
   const own = deps.ownAddresses ?? systemAddresses();
-  const feeds = createFeeds(config, { baseDir: deps.baseDir, own }, {
-    clock,
-    log: deps.log,
-    stateDir: config.stateDir === undefined ? undefined : resolve(deps.baseDir, config.stateDir),
-    pollMs: config.poll,
-    changed: () => memo.clear(),
-  });
+  const feeds = createFeeds(
+    config,
+    { baseDir: deps.baseDir, own },
+    {
+      clock,
+      log: deps.log,
+      stateDir: config.stateDir === undefined ? undefined : resolve(deps.baseDir, config.stateDir),
+      pollMs: config.poll,
+      changed: () => memo.clear(),
+    },
+  );
   const look = createLook(config, feeds);
   const knownOf = (ip: string): Known => {
     let known = memo.get(ip);
@@ -119,7 +123,6 @@ function createLook(config: ReputationConfig, feeds: Feeds): (ip: string) => Kno
 }
 
 const UNKNOWN: Known = Object.freeze({ verdict: 'note', notes: [], findings: findingsOf([]) });
-
 
 type Hosting = NonNullable<ReputationConfig['asn']>['hosting'];
 

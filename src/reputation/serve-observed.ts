@@ -57,9 +57,11 @@ export function serveObserved(config: ReputationConfig, deps: ServeObservedDeps)
   };
   const save = (): Promise<void> => {
     if (path === undefined) return Promise.resolve();
-    saving = saving.then(() => saveObserved(path, scores.entries())).catch((error: unknown) => {
-      deps.log('warn', `observed scores cannot be saved: ${reason(error)}`, { file: path });
-    });
+    saving = saving
+      .then(() => saveObserved(path, scores.entries()))
+      .catch((error: unknown) => {
+        deps.log('warn', `observed scores cannot be saved: ${reason(error)}`, { file: path });
+      });
     return saving;
   };
   const every = (ms: number, work: () => void): void => {

@@ -12,7 +12,11 @@ async function started(folder: string, section: object) {
   const config = reputationSection.parse({ poll: '50ms', ...section });
   const engine = createReputation(config, { baseDir: folder, clock, log: memory.log, ownAddresses: [] });
   await engine.start();
-  const ids = (ip: string): string => engine.judge(clientOf(ip)).map((finding) => finding.id).join();
+  const ids = (ip: string): string =>
+    engine
+      .judge(clientOf(ip))
+      .map((finding) => finding.id)
+      .join();
   return { engine, ids, memory, clock };
 }
 
@@ -61,7 +65,10 @@ t.test('down at start: the saved copy holds, and without one nobody is judged', 
 
   const neutral = await started(folder, section);
   t.equal(neutral.ids('203.0.113.66'), '');
-  t.match(neutral.engine.status(), [{ ok: false, ageMs: -1 }, { ok: false, ageMs: -1 }]);
+  t.match(neutral.engine.status(), [
+    { ok: false, ageMs: -1 },
+    { ok: false, ageMs: -1 },
+  ]);
   await writeFile(join(folder, 'block.txt'), '203.0.113.66\n');
   t.ok(await until(() => neutral.ids('203.0.113.66') === 'BLOCKLIST'), 'it is taken up when it appears');
   await neutral.engine.close();

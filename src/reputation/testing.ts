@@ -37,7 +37,7 @@ export async function tempFolder(t: Teardown): Promise<string> {
 
 /** Waits until `holds`, at most five seconds; says whether it did. */
 export async function until(holds: () => boolean): Promise<boolean> {
-  for (const end = Date.now() + 5000; Date.now() < end; ) {
+  for (const end = Date.now() + 5000; Date.now() < end;) {
     if (holds()) return true;
     await new Promise((resolve) => setTimeout(resolve, 20));
   }

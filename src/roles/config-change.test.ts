@@ -12,7 +12,11 @@ const cases = [
   { name: 'another number of workers waits', next: 'workers: 7\n', waiting: ['workers'] },
   { name: 'another address waits', next: 'listen: "127.0.0.1:1234"\n', waiting: ['listen'] },
   { name: 'the log waits', next: 'log: { passed: false }\n', waiting: ['log'] },
-  { name: 'the size of a shared table waits', next: 'limits: { keysMax: 5000 }\n', waiting: ['limits.keysMax'] },
+  {
+    name: 'the size of a shared table waits',
+    next: 'limits: { keysMax: 5000 }\n',
+    waiting: ['limits.keysMax'],
+  },
 ];
 for (const { name, next, waiting } of cases) {
   t.test(name, (test) => {
@@ -36,7 +40,9 @@ t.test('the mode is set for all, for one site, for none that is unknown', (test)
 
 t.test('only listeners that took any port are pinned', (test) => {
   const two = config('listen: ["127.0.0.1:0", "127.0.0.1:8081"]\n');
-  const addresses = pinPorts(two, ['http://127.0.0.1:40123', 'http://127.0.0.1:8081']).listen.map(({ address }) => address);
+  const addresses = pinPorts(two, ['http://127.0.0.1:40123', 'http://127.0.0.1:8081']).listen.map(
+    ({ address }) => address,
+  );
   test.strictSame(addresses, ['127.0.0.1:40123', '127.0.0.1:8081']);
   test.strictSame(pinPorts(two, []).listen, two.listen, 'as long as nothing listens, nothing changes');
   test.end();

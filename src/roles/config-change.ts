@@ -20,7 +20,9 @@ const FIXED: readonly KeyPath[] = [
 
 /** `waiting` names the changed keys that need a restart; the config answered has them as they run now. */
 export function carryOver(running: Config, next: Config): { config: Config; waiting: string[] } {
-  const waiting = FIXED.filter((path) => textOf(running, path) !== textOf(next, path)).map((path) => path.join('.'));
+  const waiting = FIXED.filter((path) => textOf(running, path) !== textOf(next, path)).map((path) =>
+    path.join('.'),
+  );
   const { listen, workers, admin, log, metrics } = running;
   const { observed, stateDir } = running.reputation;
   const config: Config = {

@@ -1,4 +1,7 @@
-/** The origin of `make run`: a page, a login, JSON, an upload, an event stream, a WebSocket echo. Only on loopback. */
+/**
+ * The origin of `make run`: a page, a login, JSON, an upload, an event stream, a WebSocket echo. Only on
+ * loopback.
+ */
 import { createHash } from 'node:crypto';
 import http, { type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -16,12 +19,19 @@ const PAGE = `<!doctype html><html lang="en"><meta charset="utf-8"><title>Demo o
 <input type="file" name="file"><button>Upload</button></form>
 </body></html>`;
 
-const ITEMS = { items: [{ id: 1, name: 'tide table' }, { id: 2, name: 'sluice' }] };
+const ITEMS = {
+  items: [
+    { id: 1, name: 'tide table' },
+    { id: 2, name: 'sluice' },
+  ],
+};
 
 /** Port 0 takes any. Throws LISTEN_FAILED. */
 export function startDemoOrigin(port: number): Promise<DemoOrigin> {
   const server = http.createServer(answer);
-  server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => echo(request, socket, head));
+  server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) =>
+    echo(request, socket, head),
+  );
   return new Promise((resolve, reject) => {
     server.once('error', (error) => {
       reject(new Fault('LISTEN_FAILED', { address: `127.0.0.1:${port}`, why: error.message }, error));
@@ -48,7 +58,10 @@ function answer(request: IncomingMessage, response: ServerResponse): void {
     if (path === '/api/items') return json(response, ITEMS);
     if (path === '/api/login') return json(response, { loggedIn: false, note: 'this origin knows nobody' });
     if (request.method !== 'GET' && request.method !== 'HEAD') return json(response, { received: bytes });
-    response.writeHead(200, { 'Content-Type': 'text/html; charset=utf-8', 'Content-Length': Buffer.byteLength(PAGE) });
+    response.writeHead(200, {
+      'Content-Type': 'text/html; charset=utf-8',
+      'Content-Length': Buffer.byteLength(PAGE),
+    });
     response.end(PAGE);
   });
 }

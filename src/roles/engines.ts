@@ -18,7 +18,11 @@ import type { Reputation } from '../reputation/contract.js';
 import { createReputation } from '../reputation/reputation.js';
 import { createRuleEngine } from '../rules/index.js';
 
-export type Log = (level: 'info' | 'warn' | 'error', message: string, fields?: Readonly<Record<string, unknown>>) => void;
+export type Log = (
+  level: 'info' | 'warn' | 'error',
+  message: string,
+  fields?: Readonly<Record<string, unknown>>,
+) => void;
 
 export type EngineDeps = Readonly<{
   store: CounterStore;
@@ -40,12 +44,20 @@ export type Engines = Readonly<{
   close(): Promise<void>;
 }>;
 
-/** Throws a Fault (RULES_INVALID, FEED_UNREADABLE …) where the config cannot be carried out; then nothing stays open. */
+/**
+ * Throws a Fault (RULES_INVALID, FEED_UNREADABLE …) where the config cannot be carried out; then nothing
+ * stays open.
+ */
 export async function buildEngines(config: Config, deps: EngineDeps): Promise<Engines> {
   const { baseDir } = config;
   const { clock, log, channel } = deps;
   const rules = await createRuleEngine(config.rules, { baseDir });
-  const reputation = createReputation(config.reputation, { baseDir, clock, log, ...(channel ? { channel } : {}) });
+  const reputation = createReputation(config.reputation, {
+    baseDir,
+    clock,
+    log,
+    ...(channel ? { channel } : {}),
+  });
   const identities = createIdentities(config.identity, deps.hashKey);
   const limiter = createLimiter(config.limits, {
     store: deps.store,
@@ -54,8 +66,13 @@ export async function buildEngines(config: Config, deps: EngineDeps): Promise<En
     ...(deps.share === undefined ? {} : { share: deps.share }),
   });
   const apiKeyHeader = config.identity.apiKey?.header;
-  const scoreHeaders = createHeaderScoring(config.headers, apiKeyHeader === undefined ? {} : { apiKeyHeader });
-  const observing = new Set(config.sites.filter((site) => (site.mode ?? config.mode) === 'observe').map((site) => site.name));
+  const scoreHeaders = createHeaderScoring(
+    config.headers,
+    apiKeyHeader === undefined ? {} : { apiKeyHeader },
+  );
+  const observing = new Set(
+    config.sites.filter((site) => (site.mode ?? config.mode) === 'observe').map((site) => site.name),
+  );
   const upstreams = createUpstreams(config, {
     resolver: deps.resolver ?? systemResolver,
     nowMs: clock.nowMs,

@@ -46,11 +46,19 @@ export function adminState(view: View): AdminState {
 
 function registerGauges(own: Metrics, { counts, store }: View): void {
   own.gauge('worker_restarts', 'Workers that died and were replaced.', () => counts.restarts);
-  own.gauge('worker_requests_lost', 'Requests last seen in flight in workers that died.', () => counts.lostInFlight);
+  own.gauge(
+    'worker_requests_lost',
+    'Requests last seen in flight in workers that died.',
+    () => counts.lostInFlight,
+  );
   own.gauge('reloads', 'Configs taken over since the start.', () => counts.reloads);
   own.gauge('reloads_refused', 'Reloads that left the running config in force.', () => counts.refusedReloads);
   own.gauge('limit_keys', 'Identities the counter store holds.', () => store.stats().keys);
-  own.gauge('limit_keys_evicted', 'Identities dropped since the store was full.', () => store.stats().evicted);
+  own.gauge(
+    'limit_keys_evicted',
+    'Identities dropped since the store was full.',
+    () => store.stats().evicted,
+  );
 }
 
 /** Once every worker has listened, one that is being replaced leaves the gate ready: the others serve. */
@@ -70,7 +78,8 @@ async function collect(view: View, own: Metrics): Promise<string> {
   const states = view.roster.ready();
   const before = new Map<WorkerState, unknown>(states.map((state) => [state, state.metrics]));
   view.askMetrics();
-  const answered = (state: WorkerState): boolean => state.metrics !== before.get(state) || !view.roster.has(state);
+  const answered = (state: WorkerState): boolean =>
+    state.metrics !== before.get(state) || !view.roster.has(state);
   await view.roster.until(() => states.every(answered), METRICS_WAIT_MS);
   // Whoever died while asked is among the dead already.
   const living = states.filter((state) => view.roster.has(state));

@@ -1,13 +1,20 @@
 /**
- * The supervisor: loads the config, holds what workers share (counters, observed scores), forks and watches them,
- * reloads on SIGHUP, drains on SIGTERM, and runs the admin listener. It never touches a request.
+ * The supervisor: loads the config, holds what workers share (counters, observed scores), forks and watches
+ * them, reloads on SIGHUP, drains on SIGTERM, and runs the admin listener. It never touches a request.
  */
 import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { exposure } from '../admin/config.js';
 import { createAdminServer, type AdminServer } from '../admin/server.js';
 import { createFleet, type Fleet, type Member } from '../cluster/fleet.js';
-import { TOPICS, type Failed, type Notables, type Ready, type SnapshotMessage, type Swapped } from '../cluster/messages.js';
+import {
+  TOPICS,
+  type Failed,
+  type Notables,
+  type Ready,
+  type SnapshotMessage,
+  type Swapped,
+} from '../cluster/messages.js';
 import { createRetired, gaugeIn } from '../cluster/retired.js';
 import { createRoster, type WorkerState } from '../cluster/roster.js';
 import { loadConfig } from '../config/load.js';
@@ -35,7 +42,9 @@ const START_DEATHS_MAX = 3;
 export type Started = Readonly<{ listen: string[]; admin: string | undefined; workers: number }>;
 
 export type Supervisor = {
-  /** Resolves when every worker listens. Throws a Fault where the gate cannot start; then nothing stays open. */
+  /**
+   * Resolves when every worker listens. Throws a Fault where the gate cannot start; then nothing stays open.
+   */
   start(): Promise<Started>;
   /** Takes over the config file as it is now. Rejects with a Fault; then the running config stays. */
   reload(): Promise<void>;
@@ -46,7 +55,10 @@ export type Supervisor = {
 };
 
 /** `adjust` changes the config after each loading, before anything is built from it. */
-export function createSupervisor(file: string, adjust: (config: Config) => Config = (config) => config): Supervisor {
+export function createSupervisor(
+  file: string,
+  adjust: (config: Config) => Config = (config) => config,
+): Supervisor {
   return new Supervision(async () => adjust(await loadConfig(file)));
 }
 
@@ -95,7 +107,11 @@ class Supervision implements Supervisor {
     this.store = memoryStore({ clock: steadyClock, keysMax: config.limits.keysMax });
     await this.prove(config);
     this.log = createEventLog(config.log, { file: undefined, nowMs: systemClock.nowMs });
-    this.observed = serveObserved(config.reputation, { baseDir: config.baseDir, clock: systemClock, log: this.note });
+    this.observed = serveObserved(config.reputation, {
+      baseDir: config.baseDir,
+      clock: systemClock,
+      log: this.note,
+    });
     await this.observed.start();
     const admin = await this.openAdmin(token);
     const workers = this.workerCount();
@@ -160,7 +176,10 @@ class Supervision implements Supervisor {
       const config = withMode(this.config, mode, site);
       if (config === undefined) return;
       await this.change(config);
-      this.note('warn', `mode set to ${mode} until the next reload`, { site: site ?? 'all', version: this.version });
+      this.note('warn', `mode set to ${mode} until the next reload`, {
+        site: site ?? 'all',
+        version: this.version,
+      });
     });
   }
 
@@ -179,13 +198,16 @@ class Supervision implements Supervisor {
     const version = ++this.version;
     const asked = this.roster.all().filter((state) => state.greeted);
     for (const state of asked) this.sendSnapshot(state);
-    const open = (): WorkerState[] => asked.filter((state) => this.roster.has(state) && state.version < version);
+    const open = (): WorkerState[] =>
+      asked.filter((state) => this.roster.has(state) && state.version < version);
     const refusals = (): WorkerState[] => open().filter((state) => state.refused?.version === version);
     await this.roster.until(() => open().length === refusals().length, SWAP_WAIT_MS);
     const [late] = open();
     if (late === undefined) return undefined;
     const [first] = refusals();
-    return first?.refused?.problem ?? `worker ${late.member.id} did not take it over in ${SWAP_WAIT_MS / 1_000} s`;
+    return (
+      first?.refused?.problem ?? `worker ${late.member.id} did not take it over in ${SWAP_WAIT_MS / 1_000} s`
+    );
   }
 
   async stop(): Promise<void> {
@@ -242,7 +264,8 @@ class Supervision implements Supervisor {
     this.roster.stir();
     if (restartMs === undefined) return;
     this.counts.restarts++;
-    if (this.phase === 'starting' && this.counts.restarts >= START_DEATHS_MAX) this.fatal ??= `workers end with ${how}`;
+    if (this.phase === 'starting' && this.counts.restarts >= START_DEATHS_MAX)
+      this.fatal ??= `workers end with ${how}`;
     if (state?.metrics !== undefined) {
       this.dead.add(state.metrics);
       this.counts.lostInFlight += gaugeIn(state.metrics, `${this.config.metrics.prefix}requests_in_flight`);
@@ -277,7 +300,11 @@ class Supervision implements Supervisor {
     return this.config.workers === 'auto' ? availableParallelism() : this.config.workers;
   }
 
-  private readonly note = (level: 'info' | 'warn' | 'error', text: string, fields?: Readonly<Record<string, unknown>>): void => {
+  private readonly note = (
+    level: 'info' | 'warn' | 'error',
+    text: string,
+    fields?: Readonly<Record<string, unknown>>,
+  ): void => {
     this.log?.note(level, text, fields);
   };
 

@@ -1,4 +1,7 @@
-/** One worker: gets its config from the supervisor, builds the engines, opens the gate, follows reloads, drains. */
+/**
+ * One worker: gets its config from the supervisor, builds the engines, opens the gate, follows reloads,
+ * drains.
+ */
 import process from 'node:process';
 import { hostname } from 'node:os';
 import path from 'node:path';
@@ -42,10 +45,12 @@ export function runWorker(id: number): void {
   };
   channel.on(TOPICS.snapshot, (body) => {
     const message = body as SnapshotMessage<Config>;
-    work = work.then(() => apply(message)).catch((error: unknown) => {
-      if (parts === undefined) return fail(channel, error);
-      channel.send(TOPICS.swapped, { version: message.version, problem: describeFault(error) });
-    });
+    work = work
+      .then(() => apply(message))
+      .catch((error: unknown) => {
+        if (parts === undefined) return fail(channel, error);
+        channel.send(TOPICS.swapped, { version: message.version, problem: describeFault(error) });
+      });
   });
   channel.on(TOPICS.askMetrics, () => {
     void parts?.metrics.snapshot().then((snapshot) => channel.send(TOPICS.metrics, snapshot));
@@ -93,12 +98,28 @@ async function open(message: SnapshotMessage<Config>, deps: OpenDeps): Promise<P
   });
   metrics.gauge('requests_in_flight', 'Requests under way.', () => gate.stats().inFlight);
   metrics.gauge('connections', 'Open client connections.', () => gate.stats().connections);
-  metrics.gauge('held_body_bytes', 'Bytes of request bodies held back for judging.', () => gate.stats().heldBytes);
-  metrics.gauge('held_body_refused', 'Requests refused since too many bodies were held.', () => gate.stats().heldRefused);
+  metrics.gauge(
+    'held_body_bytes',
+    'Bytes of request bodies held back for judging.',
+    () => gate.stats().heldBytes,
+  );
+  metrics.gauge(
+    'held_body_refused',
+    'Requests refused since too many bodies were held.',
+    () => gate.stats().heldRefused,
+  );
   metrics.gauge('log_lines_dropped', 'Log lines lost to a slow or broken sink.', () => log.dropped());
   metrics.gauge('events_dropped', 'Decision events dropped before the log.', () => telemetry.dropped());
-  metrics.gauge('store_timeouts', 'Limit checks the supervisor did not answer in time.', () => store.stats().timeouts);
-  metrics.gauge('decisions_not_shown', 'Notable decisions in the log only, not on the admin listener.', notables.skipped);
+  metrics.gauge(
+    'store_timeouts',
+    'Limit checks the supervisor did not answer in time.',
+    () => store.stats().timeouts,
+  );
+  metrics.gauge(
+    'decisions_not_shown',
+    'Notable decisions in the log only, not on the admin listener.',
+    notables.skipped,
+  );
   metrics.gauge('ipc_dropped', 'Messages to the supervisor that were not sent.', channel.dropped);
   const listen = await gate.listen();
   channel.send(TOPICS.ready, { listen, rules: engines.ruleCount, version: message.version });
@@ -109,7 +130,11 @@ async function open(message: SnapshotMessage<Config>, deps: OpenDeps): Promise<P
   return { gate, engines, config, log, metrics, flush };
 }
 
-async function swap(parts: Parts, message: SnapshotMessage<Config>, deps: Omit<OpenDeps, 'id'>): Promise<void> {
+async function swap(
+  parts: Parts,
+  message: SnapshotMessage<Config>,
+  deps: Omit<OpenDeps, 'id'>,
+): Promise<void> {
   const { log } = parts;
   const engines = await buildEngines(message.config, {
     ...deps,

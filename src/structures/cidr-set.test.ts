@@ -36,7 +36,10 @@ t.test('a duplicate counts once', (t) => {
 
 t.test('whatever the networks, it answers as a linear search would', (t) => {
   const octet = fc.constantFrom(0, 1, 127, 128, 255);
-  const ip = fc.oneof(fc.tuple(octet, octet, octet, octet).map((parts) => parts.join('.')), fc.ipV6());
+  const ip = fc.oneof(
+    fc.tuple(octet, octet, octet, octet).map((parts) => parts.join('.')),
+    fc.ipV6(),
+  );
   const network = fc.tuple(ip, fc.integer({ min: 0, max: 128 })).map(([text, length]) => {
     return parseNetwork(`${text}/${text.includes(':') ? length : length % 33}`);
   });

@@ -106,6 +106,13 @@ function shardOfIpv6(groups: ArrayLike<number>): number {
 
 function keyOfIpv6(g: ArrayLike<number>): string {
   return String.fromCharCode(
-    g[0] ?? 0, g[1] ?? 0, g[2] ?? 0, g[3] ?? 0, g[4] ?? 0, g[5] ?? 0, g[6] ?? 0, g[7] ?? 0,
+    g[0] ?? 0,
+    g[1] ?? 0,
+    g[2] ?? 0,
+    g[3] ?? 0,
+    g[4] ?? 0,
+    g[5] ?? 0,
+    g[6] ?? 0,
+    g[7] ?? 0,
   );
 }

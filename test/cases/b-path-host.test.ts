@@ -2,17 +2,7 @@
 import { createServer } from 'node:net';
 import { once } from 'node:events';
 import t from 'tap';
-import {
-  bench,
-  blocked,
-  FORM,
-  JSON_TYPE,
-  MULTIPART,
-  multipart,
-  passes,
-  XSS,
-  SQLI,
-} from '../support/case.js';
+import { bench, blocked, FORM, JSON_TYPE, MULTIPART, multipart, passes, XSS, SQLI } from '../support/case.js';
 import { EchoUpstream } from '../support/echo-upstream.js';
 import { exchange, request } from '../support/raw-client.js';
 

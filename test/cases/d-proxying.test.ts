@@ -118,8 +118,7 @@ t.test('D04: HEAD, 204 and 304', async (test) => {
     },
   ];
   for (const { name, method, says, length, tail, header } of rows) {
-    at.up.script = (seen) =>
-      seen.target === '/next' ? ok('next') : `HTTP/1.1 ${says}\r\n\r\n${tail ?? ''}`;
+    at.up.script = (seen) => (seen.target === '/next' ? ok('next') : `HTTP/1.1 ${says}\r\n\r\n${tail ?? ''}`);
     const connection = await RawConnection.open(at.gate.port);
     for (const turn of [1, 2]) {
       const from = Date.now();
@@ -188,14 +187,8 @@ t.test('D06: a slow reader behind a fast producer', async (test) => {
   at.up.keep = false;
   let sent = 0;
   at.up.script = (_seen, socket) => {
-    socket.write(
-      'HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n',
-    );
-    const block = Buffer.concat([
-      Buffer.from('10000\r\n'),
-      Buffer.alloc(0x10000, 100),
-      Buffer.from('\r\n'),
-    ]);
+    socket.write('HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n');
+    const block = Buffer.concat([Buffer.from('10000\r\n'), Buffer.alloc(0x10000, 100), Buffer.from('\r\n')]);
     const pump = (): void => {
       while (!socket.destroyed && sent < 4000 && socket.write(block)) sent += 1;
       if (sent < 4000) socket.once('drain', pump);

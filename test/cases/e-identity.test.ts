@@ -100,11 +100,7 @@ t.test('E03: lists from a trusted peer', async (test) => {
     const event = await at.gate.event(({ path }) => path === `/e03-${n}`);
     test.equal(event.client.ip, ip, name);
   }
-  const long = await statusOf(
-    at,
-    via(many(700, (n) => `10.1.${n >> 8}.${n & 255}`).join(', ')),
-    '/e03-long',
-  );
+  const long = await statusOf(at, via(many(700, (n) => `10.1.${n >> 8}.${n & 255}`).join(', ')), '/e03-long');
   test.ok([200, 400, 431].includes(long), '(c) a 10 KiB list: no crash', { long });
   test.equal(at.gate.exit, undefined, 'the gate runs on');
 });

@@ -1,4 +1,7 @@
-/** G03: everyday text that looks like an attack passes with less than half the blocking score; attacks in its place do not. */
+/**
+ * G03: everyday text that looks like an attack passes with less than half the blocking score; attacks in its
+ * place do not.
+ */
 import t from 'tap';
 import { bench, blocked, FORM, JSON_TYPE, passes, SQLI, XSS } from '../support/case.js';
 import { request, type RequestSpec } from '../support/raw-client.js';
@@ -105,6 +108,5 @@ t.test('G03: everyday text passes, attacks in its place do not', async (test) =>
 });
 
 async function settle(decisions: readonly unknown[], count: number): Promise<void> {
-  for (let n = 0; n < 100 && decisions.length < count; n++)
-    await new Promise((done) => setTimeout(done, 10));
+  for (let n = 0; n < 100 && decisions.length < count; n++) await new Promise((done) => setTimeout(done, 10));
 }

@@ -39,13 +39,9 @@ function bytesOf(row: Row): Buffer {
     ([name]) => !/^(host|content-length|transfer-encoding|connection)$/i.test(name),
   );
   const framed =
-    body.length > 0 || /^(POST|PUT|PATCH)$/.test(row.method)
-      ? [['Content-Length', String(body.length)]]
-      : [];
+    body.length > 0 || /^(POST|PUT|PATCH)$/.test(row.method) ? [['Content-Length', String(body.length)]] : [];
   const target = (row.target ?? row.path ?? row.url ?? '/').replace(/^https?:\/\/[^/]+/, '');
-  const lines = [['Host', 'app.test'], ...headers, ...framed].map(
-    ([name, value]) => `${name}: ${value}\r\n`,
-  );
+  const lines = [['Host', 'app.test'], ...headers, ...framed].map(([name, value]) => `${name}: ${value}\r\n`);
   const head = Buffer.from(`${row.method} ${target} HTTP/1.1\r\n${lines.join('')}\r\n`, 'utf8');
   return Buffer.concat([head, body]);
 }

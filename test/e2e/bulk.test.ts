@@ -7,7 +7,10 @@ import { exchange, RawConnection, request } from '../support/raw-client.js';
 const OCTETS = ['Content-Type', 'application/octet-stream'] as const;
 const MIB = 1024 * 1024;
 
-/** Sends `head`, then `total` bytes made of `block`; gives the hash of the blocks and the highest worker memory seen. */
+/**
+ * Sends `head`, then `total` bytes made of `block`; gives the hash of the blocks and the highest worker
+ * memory seen.
+ */
 async function upload(at: Bench, parts: { head: Buffer; block: Buffer; count: number; tail?: Buffer }) {
   const connection = await RawConnection.open(at.gate.port);
   const { head, block, count, tail } = parts;

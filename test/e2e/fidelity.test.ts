@@ -1,4 +1,7 @@
-/** What the client sends is what the origin gets, and the other way round, byte for byte, without holding it all. */
+/**
+ * What the client sends is what the origin gets, and the other way round, byte for byte, without holding it
+ * all.
+ */
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { gzipSync } from 'node:zlib';
@@ -77,9 +80,7 @@ t.test('answers keep status text, header case, order, duplicates and trailers', 
   test.equal(answer.status, 218, 'status');
   test.equal(answer.statusText, 'This Is Fine', 'status text');
   const names = new Set(lines.map((line) => line.split(':')[0]));
-  const got = answer.headers
-    .filter(([name]) => names.has(name))
-    .map(([name, value]) => `${name}: ${value}`);
+  const got = answer.headers.filter(([name]) => names.has(name)).map(([name, value]) => `${name}: ${value}`);
   test.strictSame(got, lines, 'headers');
   test.equal(answer.text(), 'hi', 'body');
   at.up.script = () =>
@@ -207,9 +208,7 @@ t.test('an origin that answers early, in mid-upload', async (test) => {
   const at = await bench(test);
   at.up.onHead = () => 'HTTP/1.1 413 Too Large\r\nContent-Length: 5\r\nConnection: close\r\n\r\nlarge';
   const connection = await RawConnection.open(at.gate.port);
-  await connection.send(
-    request({ method: 'PUT', headers: [OCTETS, ['Content-Length', String(50 * MIB)]] }),
-  );
+  await connection.send(request({ method: 'PUT', headers: [OCTETS, ['Content-Length', String(50 * MIB)]] }));
   const sending = (async () => {
     for (let n = 0; n < 50 && !connection.closed; n++) {
       await connection.send(Buffer.alloc(MIB));

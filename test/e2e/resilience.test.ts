@@ -20,9 +20,9 @@ function load({ gate }: Bench, width: number, going: () => boolean): { tally: Ta
         if (!connection) continue;
         await connection.send(request());
         const answer = await connection.read({ timeoutMs: 8000 });
-        // A kept-alive connection that closes before a byte of an answer is the client's to try again (RFC 9112, 9.3.1).
-        if (answer.status === 0 && answer.closed && reused && !connection.resetByPeer)
-          connection = undefined;
+        // A kept-alive connection that closes before a byte of an answer is the client's to try again (RFC
+        // 9112, 9.3.1).
+        if (answer.status === 0 && answer.closed && reused && !connection.resetByPeer) connection = undefined;
         else if (answer.status === 200 && answer.complete) tally.served += 1;
         else
           tally.failed.push(

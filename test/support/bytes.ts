@@ -1,4 +1,7 @@
-/** Reads HTTP/1.1 messages from raw bytes without repairing anything: heads, bodies by their framing, trailers. */
+/**
+ * Reads HTTP/1.1 messages from raw bytes without repairing anything: heads, bodies by their framing,
+ * trailers.
+ */
 export type Pair = readonly [name: string, value: string];
 
 export type Framing =
@@ -34,7 +37,9 @@ export function framingOf(headers: readonly Pair[], otherwise: Framing): Framing
   return length === undefined ? otherwise : { kind: 'length', bytes: Number(length) };
 }
 
-/** Takes a body apart as it arrives. `push` gives back what belongs to the next message once `done` is true. */
+/**
+ * Takes a body apart as it arrives. `push` gives back what belongs to the next message once `done` is true.
+ */
 export type BodyReader = { push(bytes: Buffer): Buffer; done: boolean; trailers: Pair[] };
 
 export function bodyReader(framing: Framing, sink: (part: Buffer) => void): BodyReader {

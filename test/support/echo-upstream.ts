@@ -1,4 +1,7 @@
-/** An origin that stores the raw bytes of what it receives, connection by connection, and answers raw bytes on demand. */
+/**
+ * An origin that stores the raw bytes of what it receives, connection by connection, and answers raw bytes on
+ * demand.
+ */
 import { createHash, type Hash } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer, type AddressInfo, type Server, type Socket } from 'node:net';
@@ -43,7 +46,9 @@ export type UpstreamConnection = {
   hadError: boolean;
 };
 
-/** Answers a request: raw bytes, or undefined when the function wrote to the socket (or wants silence) itself. */
+/**
+ * Answers a request: raw bytes, or undefined when the function wrote to the socket (or wants silence) itself.
+ */
 export type Script = (
   seen: Seen,
   socket: Socket,
@@ -54,7 +59,10 @@ export class EchoUpstream {
   readonly connections: UpstreamConnection[] = [];
   /** Runs when a request is complete. */
   script: Script | undefined;
-  /** Runs as soon as a head is complete; returning bytes answers early. After 101 the socket is the script's own. */
+  /**
+   * Runs as soon as a head is complete; returning bytes answers early. After 101 the socket is the script's
+   * own.
+   */
   onHead: Script | undefined;
   /** Keeps the raw bytes and requests only while true: switch off under load. */
   keep = true;

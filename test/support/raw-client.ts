@@ -1,4 +1,7 @@
-/** A client that sends exactly the bytes it is given and reads whatever comes back; no library that repairs requests. */
+/**
+ * A client that sends exactly the bytes it is given and reads whatever comes back; no library that repairs
+ * requests.
+ */
 import { connect, type Socket } from 'node:net';
 import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -132,7 +135,10 @@ export class RawConnection {
     answer.closed = this.closed;
   }
 
-  /** Bytes beyond the answers read so far (after an upgrade: the tunnel), waiting for at least `count` of them. */
+  /**
+   * Bytes beyond the answers read so far (after an upgrade: the tunnel), waiting for at least `count` of
+   * them.
+   */
   async take(count: number, timeoutMs = 3000): Promise<Buffer> {
     const deadline = Date.now() + timeoutMs;
     while (this.pending.length < count && !this.closed && (await this.more(deadline)));

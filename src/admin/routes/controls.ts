@@ -18,14 +18,21 @@ export const mode: AdminRoute = {
   method: 'POST',
   path: /^\/mode$/,
   answer(state, { body }) {
-    const { mode: wanted, site } = (typeof body === 'object' && body !== null ? body : {}) as Record<string, unknown>;
+    const { mode: wanted, site } = (typeof body === 'object' && body !== null ? body : {}) as Record<
+      string,
+      unknown
+    >;
     if (wanted !== 'enforce' && wanted !== 'observe') {
       return refused(400, 'send {"mode":"enforce"} or {"mode":"observe"}, and "site" for one site only');
     }
     if (site !== undefined && (typeof site !== 'string' || !state.sites().includes(site))) {
       return refused(404, `no such site; there is ${state.sites().join(', ')}`);
     }
-    return carriedOut(() => state.setMode(wanted, site), { mode: wanted, site: site ?? 'all', until: 'the next reload' });
+    return carriedOut(() => state.setMode(wanted, site), {
+      mode: wanted,
+      site: site ?? 'all',
+      until: 'the next reload',
+    });
   },
 };
 

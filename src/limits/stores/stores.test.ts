@@ -89,18 +89,24 @@ t.test('memory: stays within its bound, and filling it does not free a key under
   t.equal(store.checkAll([check('abuser')])[0]?.allowed, false);
 });
 
-t.test('memory: keys under refusal take at most half of it, and leave when their refusal is over', async (t) => {
-  const clock = handClock();
-  const store = memoryStore({ clock, keysMax: 100 });
-  for (let key = 0; key < 100; key++) for (let call = 0; call < 3; call++) store.checkAll([check(`abuser-${key}`)]);
-  for (let key = 0; key < 1000; key++) store.checkAll([check(`other-${key}`, { windowMs: 60_000 })]);
-  const refused = Array.from({ length: 100 }, (_, key) => store.checkAll([check(`abuser-${key}`, { cost: 2 })]));
-  t.equal(refused.filter(([result]) => result?.allowed === false).length, 50);
-  t.ok(store.stats().keys <= 100);
-  clock.move(60_000);
-  for (let call = 0; call < 400; call++) store.checkAll([check('one', { limit: 1000, windowMs: 60_000 })]);
-  t.equal(store.stats().keys, 1);
-});
+t.test(
+  'memory: keys under refusal take at most half of it, and leave when their refusal is over',
+  async (t) => {
+    const clock = handClock();
+    const store = memoryStore({ clock, keysMax: 100 });
+    for (let key = 0; key < 100; key++)
+      for (let call = 0; call < 3; call++) store.checkAll([check(`abuser-${key}`)]);
+    for (let key = 0; key < 1000; key++) store.checkAll([check(`other-${key}`, { windowMs: 60_000 })]);
+    const refused = Array.from({ length: 100 }, (_, key) =>
+      store.checkAll([check(`abuser-${key}`, { cost: 2 })]),
+    );
+    t.equal(refused.filter(([result]) => result?.allowed === false).length, 50);
+    t.ok(store.stats().keys <= 100);
+    clock.move(60_000);
+    for (let call = 0; call < 400; call++) store.checkAll([check('one', { limit: 1000, windowMs: 60_000 })]);
+    t.equal(store.stats().keys, 1);
+  },
+);
 
 t.test('memory: expired keys leave while others are counted', async (t) => {
   const clock = handClock();

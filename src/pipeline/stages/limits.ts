@@ -1,4 +1,7 @@
-/** Stage 2: has one of the request's identities used up an allowance? Runs again for identities inside the body. */
+/**
+ * Stage 2: has one of the request's identities used up an allowance? Runs again for identities inside the
+ * body.
+ */
 import type { Limiter } from '../../limits/limiter-contract.js';
 import type { Stage } from '../stage.js';
 

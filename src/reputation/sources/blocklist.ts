@@ -15,9 +15,21 @@ import type { Source } from '../source.js';
  * not among them.
  */
 const SPECIAL = [
-  '0.0.0.0/8', '10.0.0.0/8', '100.64.0.0/10', '127.0.0.0/8', '169.254.0.0/16', '172.16.0.0/12',
-  '192.168.0.0/16', '224.0.0.0/3', '::/127', 'fc00::/7', 'fe80::/10', 'ff00::/8',
-].map(parseNetwork).filter((network) => network !== undefined);
+  '0.0.0.0/8',
+  '10.0.0.0/8',
+  '100.64.0.0/10',
+  '127.0.0.0/8',
+  '169.254.0.0/16',
+  '172.16.0.0/12',
+  '192.168.0.0/16',
+  '224.0.0.0/3',
+  '::/127',
+  'fc00::/7',
+  'fe80::/10',
+  'ff00::/8',
+]
+  .map(parseNetwork)
+  .filter((network) => network !== undefined);
 
 export type BlocklistRules = Readonly<{
   widest: Readonly<{ ipv4: number; ipv6: number }>;

@@ -25,7 +25,8 @@ type Place = Readonly<{ baseDir: string; own: readonly string[] }>;
 
 export function createFeeds(config: ReputationConfig, place: Place, deps: FeedDeps): Feeds {
   const at = (path: string): string => resolve(place.baseDir, path);
-  const feedOf = <T>(source: Source<T> | undefined) => (source === undefined ? undefined : createFeed(source, deps));
+  const feedOf = <T>(source: Source<T> | undefined) =>
+    source === undefined ? undefined : createFeed(source, deps);
   const allowed = feedOf(config.allowlist === undefined ? undefined : allowlist(at(config.allowlist)));
   const isAllowed = (network: Network): boolean => allowed?.value()?.covers(network) === true;
   const { widest, ipv6Prefix } = config;
