@@ -65,12 +65,13 @@ Tidegate stands at ${gate} in front of a demo origin. Try, in another shell:
   a Tor exit's attack   curl -i -A python-requests/2.28.0 -H 'Accept:' -H 'X-Forwarded-For: 185.220.101.45' \\
                           -H 'Content-Type: application/json' ${gate}/api/login \\
                           -d '{"username":"admin'"'"' OR '"'"'1'"'"'='"'"'1'"'"' --","password":"anything"}'
-  a flood               for i in $(seq 8); do curl -s -o /dev/null -w '%{http_code}\\n' -d 'u=a' ${gate}/api/login; done
+  a flood               for i in $(seq 8); do \\
+                          curl -s -o /dev/null -w '%{http_code}\\n' -d 'u=a' ${gate}/api/login; done
   what was refused      curl -s ${admin}/decisions
   the metrics           curl -s ${admin}/metrics
 
-Each request's decision is a JSON line below; \`npx tidegate explain --config deploy/demo/gate.yaml --event FILE\`
-reads one that was saved to FILE, or from standard input with \`--event -\`. Ctrl-C ends the demo.
+Each request's decision is a JSON line below;
+\`npx tidegate explain --config deploy/demo/gate.yaml --event FILE\` reads one that was saved to FILE, or from standard input with \`--event -\`. Ctrl-C ends the demo.
 
 `;
 }
