@@ -16,10 +16,10 @@ echo "Redis and Kafka are not started: no test of this version needs them"
 
 mkdir -p .tap
 results=.tap/results.tap
-timeout --kill-after=20 "${TEST_SECONDS_MAX:-570}" npx tap --reporter=tap "$@" 2>.tap/errors.log |
+timeout --kill-after=20 "${TEST_SECONDS_MAX:-2400}" npx tap --reporter=tap "$@" 2>.tap/errors.log |
   tee "$results" | grep --line-buffered -E '^(ok|not ok) [0-9]+ - '
 status=${PIPESTATUS[0]}
-[ "$status" = 124 ] && echo "not ok 1 - the whole run ended within ${TEST_SECONDS_MAX:-570} seconds" >>"$results"
+[ "$status" = 124 ] && echo "not ok 1 - the whole run ended within ${TEST_SECONDS_MAX:-2400} seconds" >>"$results"
 [ -s .tap/errors.log ] && tail -20 .tap/errors.log
 node test/support/summarize.mjs "$results"
 summary=$?
