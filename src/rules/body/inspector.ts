@@ -26,6 +26,8 @@ export function openBody(book: RuleBook, facts: RequestFacts): BodyInspector {
   let stream: StreamBody | undefined;
   let kinds: ReadonlySet<BodyKind> | undefined;
   let held: Buffer[] = [];
+  // A settled body that is held, one character a byte: the work of turning it into text is spread over the writes.
+  let texts: string[] = [];
   let heldBytes = 0;
   let refused = false;
   // The declared boundary, where the body begins otherwise: readable as text only, and only if it never occurs.
@@ -35,6 +37,7 @@ export function openBody(book: RuleBook, facts: RequestFacts): BodyInspector {
     if (refused) return NO_FINDINGS;
     refused = true;
     held = [];
+    texts = [];
     return [finding, ...judge.flush()];
   };
 
@@ -59,6 +62,10 @@ export function openBody(book: RuleBook, facts: RequestFacts): BodyInspector {
     }
     kinds = found;
     return undefined;
+  };
+  const holdText = (): void => {
+    for (const chunk of held) texts.push(chunk.toString('latin1'));
+    held = [];
   };
   const flushHeld = (): ReturnType<BodyInspector['write']> => {
     const chunk = held.length === 1 ? held[0] ?? Buffer.alloc(0) : Buffer.concat(held);
@@ -88,6 +95,7 @@ export function openBody(book: RuleBook, facts: RequestFacts): BodyInspector {
         if (problem !== undefined) return refuse(problem);
       }
       if (stream !== undefined) return flushHeld();
+      if (kinds !== undefined) holdText();
       if (heldBytes > config.wholeBytesMax) return refuse(malformed('BODY-TOO-LARGE', 413, 'the body is larger than can be inspected'));
       return NO_FINDINGS;
     },
@@ -98,13 +106,15 @@ export function openBody(book: RuleBook, facts: RequestFacts): BodyInspector {
         if (problem !== undefined) return refuse(problem);
       }
       if (stream !== undefined) return endStream(stream);
-      const whole = Buffer.concat(held).toString('latin1');
-      held = [];
+      const began = performance.now();
+      holdText();
+      const whole = texts.join('');
+      texts = [];
       if (stray !== undefined && whole.includes(`--${stray}`)) {
         return refuse(malformed('MULTIPART-MALFORMED', 400, 'the body does not begin with its boundary'));
       }
       const work = judgeWhole(whole, kinds ?? new Set(), { book, judge, fields });
-      const found = runSteps(work.steps, judge, config.windowBytes);
+      const found = runSteps(work.steps, judge, config.windowBytes, began);
       const finish = (findings: readonly Finding[]): readonly Finding[] => {
         const problem = work.problem();
         return problem === undefined ? findings : [...findings, ...refuse(problem)];

@@ -11,11 +11,13 @@ const TURN_MS = 8;
 
 /**
  * Work in pieces: each step adds values to the judge, which looks at them when `pieceChars` have gathered.
- * Answers at once where all is done within one piece and one turn.
+ * Answers at once where all is done within one piece and one turn, which has begun at `began` (ms).
  */
-export function runSteps(steps: Iterator<void>, judge: Judge, pieceChars: number): MaybePromise<readonly Finding[]> {
+export function runSteps(
+  steps: Iterator<void>, judge: Judge, pieceChars: number, began = performance.now(),
+): MaybePromise<readonly Finding[]> {
   const found: Finding[] = [];
-  let turn = performance.now();
+  let turn = began;
   while (judge.pending() < pieceChars && performance.now() - turn < TURN_MS) {
     if (steps.next().done === true) return judge.flush();
   }
