@@ -7,11 +7,14 @@ export type MaybePromise<T> = T | Promise<T>;
 export type BodyInspector = {
   /**
    * `whole`: nothing may be forwarded before `end` (structured bodies: JSON, form, XML, text, unknown).
-   * `stream`: what was written may be forwarded once `write` has answered (multipart, binary).
-   * May turn from `whole` to `stream` after the first write, when the first bytes told what the body is; never back.
+   * `stream`: what was written may be forwarded once `write` has answered (multipart, binary). May turn from
+   * `whole` to `stream` after the first write, when the first bytes told what the body is; never back.
    */
   readonly mode: 'whole' | 'stream';
-  /** Takes decoded bytes in order; answers what they brought to light. Yields to the event loop on large input. */
+  /**
+   * Takes decoded bytes in order; answers what they brought to light. Yields to the event loop on large
+   * input.
+   */
   write(chunk: Buffer): MaybePromise<readonly Finding[]>;
   /** No more bytes: parses what was held, answers the rest. */
   end(): MaybePromise<readonly Finding[]>;

@@ -4,7 +4,11 @@ import type { RulesConfig } from './config.js';
 
 type Place = Readonly<{ facts: Pick<RequestFacts, 'site' | 'cleanPath'>; target: string }>;
 
-export function isExcluded(exclusions: RulesConfig['exclusions'], ruleId: string, { facts, target }: Place): boolean {
+export function isExcluded(
+  exclusions: RulesConfig['exclusions'],
+  ruleId: string,
+  { facts, target }: Place,
+): boolean {
   for (const exclusion of exclusions) {
     if (!fits(exclusion.rule, ruleId)) continue;
     if (exclusion.site !== undefined && exclusion.site !== facts.site) continue;

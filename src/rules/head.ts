@@ -1,4 +1,7 @@
-/** The head of a request as values to judge: path, query, headers, cookies. Clean header values are remembered. */
+/**
+ * The head of a request as values to judge: path, query, headers, cookies. Clean header values are
+ * remembered.
+ */
 import type { Finding } from '../core/finding.js';
 import { NO_FINDINGS } from '../core/finding.js';
 import type { RequestFacts } from '../core/request.js';
@@ -27,10 +30,12 @@ export function createHeadInspector(book: RuleBook): HeadInspector {
     }
     if (facts.headers.size * 2 < rawHeaders.length) addRepeated(judge, facts);
     const ofHeaders = judge.flush();
-    // Only lines of a head without any finding are remembered; exclusions could hide one, so they switch this off.
+    // Only lines of a head without any finding are remembered; exclusions could hide one, so they switch this
+    // off.
     if (ofHeaders.length === 0 && book.config.exclusions.length === 0) clean.addAll(fresh);
     judge.add({ target: 'path', name: '', text: facts.path, encoding: 'percent' });
-    if (facts.cleanPath !== facts.path) judge.add({ target: 'path', name: '', text: facts.cleanPath, encoding: 'none' });
+    if (facts.cleanPath !== facts.path)
+      judge.add({ target: 'path', name: '', text: facts.cleanPath, encoding: 'none' });
     if (facts.query !== '') addQuery(judge, facts.query);
     const rest = judge.flush();
     if (ofHeaders.length === 0) return rest.length === 0 ? NO_FINDINGS : rest;

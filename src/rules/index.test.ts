@@ -4,7 +4,10 @@ import type { Request } from './fixtures/requests.js';
 
 const engine = engineOf();
 const post = (type: string | undefined, body: string | Buffer, more: Partial<Request> = {}): Request => ({
-  method: 'POST', headers: type === undefined ? [] : [['Content-Type', type]], body, ...more,
+  method: 'POST',
+  headers: type === undefined ? [] : [['Content-Type', type]],
+  body,
+  ...more,
 });
 const json = (body: string): Request => post('application/json', body);
 const part = (head: string, value: string): Request =>
@@ -16,31 +19,111 @@ const overlong3 = OVERLONG.replaceAll('\xc0', '\xe0\x80');
 const overlong4 = OVERLONG.replaceAll('\xc0', '\xf0\x80\x80');
 
 const caught: [string, Request, string][] = [
-  ['an unquoted name with a single quote is malformed', part(`Content-Disposition: form-data; name=a'; filename="'; name=q; x="`, SQLI), 'MULTIPART-MALFORMED'],
-  ['a value with filename* is judged as a field', part(`Content-Disposition: form-data; name="q"; filename*=UTF-8''`, SQLI), 'SQLI-901'],
-  ['a UTF-7 part is refused', part('Content-Disposition: form-data; name="q"\r\nContent-Type: text/plain; charset=utf-7', '+ACc- or 1+AD0-1 --'), 'MULTIPART-ENCODING'],
-  ['a base64 part is refused', part('Content-Disposition: form-data; name="q"\r\nContent-Transfer-Encoding: base64', 'JyBvciAxPTEgLS0='), 'MULTIPART-ENCODING'],
+  [
+    'an unquoted name with a single quote is malformed',
+    part(`Content-Disposition: form-data; name=a'; filename="'; name=q; x="`, SQLI),
+    'MULTIPART-MALFORMED',
+  ],
+  [
+    'a value with filename* is judged as a field',
+    part(`Content-Disposition: form-data; name="q"; filename*=UTF-8''`, SQLI),
+    'SQLI-901',
+  ],
+  [
+    'a UTF-7 part is refused',
+    part(
+      'Content-Disposition: form-data; name="q"\r\nContent-Type: text/plain; charset=utf-7',
+      '+ACc- or 1+AD0-1 --',
+    ),
+    'MULTIPART-ENCODING',
+  ],
+  [
+    'a base64 part is refused',
+    part('Content-Disposition: form-data; name="q"\r\nContent-Transfer-Encoding: base64', 'JyBvciAxPTEgLS0='),
+    'MULTIPART-ENCODING',
+  ],
   ['a multipart field is judged', part('Content-Disposition: form-data; name="q"', SQLI), 'SQLI-901'],
-  ['a file name is judged', part('Content-Disposition: form-data; name="f"; filename="a.php"', 'x'), 'FILE-901'],
-  ['a file is judged by file rules', part('Content-Disposition: form-data; name="f"; filename="a.txt"', 'xx<?php phpinfo();'), 'FILE-902'],
-  ['a body that ends early is malformed', post('multipart/form-data; boundary=bb', '--bb\r\nContent-Disposition: form-data; name="q"\r\n\r\nx'), 'MULTIPART-MALFORMED'],
-  ['a multipart type without boundary is malformed', post('multipart/form-data', 'xx'), 'MULTIPART-MALFORMED'],
-  ['a field under another boundary than declared is judged', post('multipart/form-data; boundary=cc', `--bb\r\nContent-Disposition: form-data; name="q"\r\n\r\n${SQLI}\r\n--bb--\r\n`), 'SQLI-901'],
-  ['a declared boundary inside a file of another is malformed', post('multipart/form-data; boundary=cc', `--bb\r\nContent-Disposition: form-data; name="q"; filename="a"\r\n\r\n\r\n--cc\r\nx\r\n--cc--\r\n--bb--\r\n`), 'MULTIPART-MALFORMED'],
+  [
+    'a file name is judged',
+    part('Content-Disposition: form-data; name="f"; filename="a.php"', 'x'),
+    'FILE-901',
+  ],
+  [
+    'a file is judged by file rules',
+    part('Content-Disposition: form-data; name="f"; filename="a.txt"', 'xx<?php phpinfo();'),
+    'FILE-902',
+  ],
+  [
+    'a body that ends early is malformed',
+    post('multipart/form-data; boundary=bb', '--bb\r\nContent-Disposition: form-data; name="q"\r\n\r\nx'),
+    'MULTIPART-MALFORMED',
+  ],
+  [
+    'a multipart type without boundary is malformed',
+    post('multipart/form-data', 'xx'),
+    'MULTIPART-MALFORMED',
+  ],
+  [
+    'a field under another boundary than declared is judged',
+    post(
+      'multipart/form-data; boundary=cc',
+      `--bb\r\nContent-Disposition: form-data; name="q"\r\n\r\n${SQLI}\r\n--bb--\r\n`,
+    ),
+    'SQLI-901',
+  ],
+  [
+    'a declared boundary inside a file of another is malformed',
+    post(
+      'multipart/form-data; boundary=cc',
+      `--bb\r\nContent-Disposition: form-data; name="q"; filename="a"\r\n\r\n\r\n--cc\r\nx\r\n--cc--\r\n--bb--\r\n`,
+    ),
+    'MULTIPART-MALFORMED',
+  ],
   ['JSON without a type is parsed', post(undefined, `{"q":"${XSS}"}`), 'XSS-901'],
-  ['multipart under a mangled header name is sniffed', post(undefined, `--bb\r\nContent-Disposition: form-data; name="q"\r\n\r\n${XSS}\r\n--bb--\r\n`, { headers: [['Content_Type', 'multipart/form-data; boundary=bb']] }), 'XSS-901'],
+  [
+    'multipart under a mangled header name is sniffed',
+    post(undefined, `--bb\r\nContent-Disposition: form-data; name="q"\r\n\r\n${XSS}\r\n--bb--\r\n`, {
+      headers: [['Content_Type', 'multipart/form-data; boundary=bb']],
+    }),
+    'XSS-901',
+  ],
   ['a form under text/plain is judged', post('text/plain', `q=${SQLI}`), 'SQLI-901'],
   ['a form under text/plain is decoded', post('text/plain', `a=1&q=%27+or+1%3d1--`), 'SQLI-901'],
-  ['two types in one header take both readings', post('application/json;application/x-www-form-urlencoded', `{"q":"\\u003cscript>"}`), 'XSS-901'],
-  ['JSON with a vendor type is parsed', post('application/vnd.api+json', `{"q":"\\u003cscript>"}`), 'XSS-901'],
-  ['JSON of a DELETE is parsed', post('application/problem+json', `{"q":"${XSS}"}`, { method: 'DELETE' }), 'XSS-901'],
-  ['two Content-Type lines take both readings', post(undefined, `{"q":"\\u003cscript>"}`, { headers: [['Content-Type', 'text/plain'], ['Content-Type', 'application/json']] }), 'XSS-901'],
+  [
+    'two types in one header take both readings',
+    post('application/json;application/x-www-form-urlencoded', `{"q":"\\u003cscript>"}`),
+    'XSS-901',
+  ],
+  [
+    'JSON with a vendor type is parsed',
+    post('application/vnd.api+json', `{"q":"\\u003cscript>"}`),
+    'XSS-901',
+  ],
+  [
+    'JSON of a DELETE is parsed',
+    post('application/problem+json', `{"q":"${XSS}"}`, { method: 'DELETE' }),
+    'XSS-901',
+  ],
+  [
+    'two Content-Type lines take both readings',
+    post(undefined, `{"q":"\\u003cscript>"}`, {
+      headers: [
+        ['Content-Type', 'text/plain'],
+        ['Content-Type', 'application/json'],
+      ],
+    }),
+    'XSS-901',
+  ],
   ['broken JSON is judged as raw text', json(`{"q":"\\u003cscript>`), 'XSS-901'],
   ['overlong UTF-8 in two bytes', json(`{"f":"${OVERLONG}"}`), 'UTF8-OVERLONG'],
   ['overlong UTF-8 is folded for the rules', json(`{"f":"${OVERLONG}"}`), 'TRAV-901'],
   ['overlong UTF-8 in three bytes', json(`{"f":"${overlong3}"}`), 'TRAV-901'],
   ['overlong UTF-8 in four bytes', json(`{"f":"${overlong4}"}`), 'TRAV-901'],
-  ['overlong UTF-8 in the query', { target: '/?f=%c0%ae%c0%ae%c0%af%c0%ae%c0%ae%c0%afetc/passwd' }, 'UTF8-OVERLONG'],
+  [
+    'overlong UTF-8 in the query',
+    { target: '/?f=%c0%ae%c0%ae%c0%af%c0%ae%c0%ae%c0%afetc/passwd' },
+    'UTF8-OVERLONG',
+  ],
   ['overlong UTF-8 in the query, folded', { target: '/?f=%c0%ae%c0%ae%c0%afetc/passwd' }, 'TRAV-901'],
   ['an overlong angle bracket', json(`{"f":"\xc0\xbcscript>"}`), 'XSS-901'],
   ['full-width letters', { target: '/?f=%EF%BC%9Cscript%EF%BC%9E' }, 'XSS-901'],
@@ -48,26 +131,81 @@ const caught: [string, Request, string][] = [
   ['escapes inside JSON', json('{"q":"\\u0027 or 1=1 --"}'), 'SQLI-901'],
   ['double percent', { target: '/?q=%2527%2520or%25201%253D1%2520--' }, 'SQLI-901'],
   ['%u', { target: '/?q=%u0027%20or%201%3D1%20--' }, 'SQLI-901'],
-  ['references of HTML in a form', post('application/x-www-form-urlencoded', 'q=' + encodeURIComponent('<a href="jav&#x0A;ascript&colon;alert(1)">x</a>')), 'XSS-902'],
-  ['references of HTML, unencoded in the query', { target: '/?q=<a href="jav&#x0A;ascript&colon;alert(1)">x</a>' }, 'XSS-902'],
-  ['JSON within JSON', json(JSON.stringify({ q: JSON.stringify({ a: JSON.stringify([XSS]).replaceAll('<', '\\u003c') }) })), 'XSS-901'],
+  [
+    'references of HTML in a form',
+    post(
+      'application/x-www-form-urlencoded',
+      'q=' + encodeURIComponent('<a href="jav&#x0A;ascript&colon;alert(1)">x</a>'),
+    ),
+    'XSS-902',
+  ],
+  [
+    'references of HTML, unencoded in the query',
+    { target: '/?q=<a href="jav&#x0A;ascript&colon;alert(1)">x</a>' },
+    'XSS-902',
+  ],
+  [
+    'JSON within JSON',
+    json(JSON.stringify({ q: JSON.stringify({ a: JSON.stringify([XSS]).replaceAll('<', '\\u003c') }) })),
+    'XSS-901',
+  ],
   ['base64 in the query', { target: '/?q=JyBvciAxPTEgLS0=' }, 'SQLI-901'],
   ['base64 in a cookie', { headers: [['Cookie', 'a=1; q=JyBvciAxPTEgLS0=']] }, 'SQLI-901'],
   ['a path in percent', { target: '/backup%2Esql' }, 'PATH-901'],
   ['a path with two slashes', { target: '//bar/uploads/x.php?a=b' }, 'PATH-901'],
   ['a path with three slashes', { target: '///bar/uploads/x.php' }, 'PATH-901'],
-  ['percent in a Referer', { headers: [['Referer', 'https://app.test/a?b=%3Bcat%20%2Fetc%2Fpasswd']] }, 'CMD-901'],
+  [
+    'percent in a Referer',
+    { headers: [['Referer', 'https://app.test/a?b=%3Bcat%20%2Fetc%2Fpasswd']] },
+    'CMD-901',
+  ],
   ['text after a NUL', { target: "/?q=x%00'%20or%201=1%20--" }, 'SQLI-901'],
   ['a NUL', { target: '/?q=x%00y' }, 'NUL-BYTE'],
-  ['a NUL in double percent', { target: "/?q=x%2500y" }, 'NUL-BYTE'],
+  ['a NUL in double percent', { target: '/?q=x%2500y' }, 'NUL-BYTE'],
   ['a NUL as %u0000', { target: '/?q=x%u0000y' }, 'NUL-BYTE'],
   ['a NUL in a form', post('application/x-www-form-urlencoded', 'file=a.php%00.jpg'), 'NUL-BYTE'],
   ['a NUL in JSON', json('{"q":"x\\u0000<script>alert(1)</script>"}'), 'NUL-BYTE'],
   ['text after a NUL in JSON', json('{"q":"x\\u0000<script>alert(1)</script>"}'), 'XSS-901'],
-  ['the second of two User-Agent lines', { headers: [['User-Agent', 'a'], ['User-Agent', SQLI]] }, 'SQLI-901'],
-  ['the second of two Cookie lines', { headers: [['Cookie', 'a=1'], ['Cookie', `b=${XSS}`]] }, 'XSS-901'],
-  ['a payload split over two lines', { headers: [['X-Custom', '<scr'], ['X-Custom', 'ipt>alert(1)']] }, 'XSS-901'],
-  ['a whole payload on one of two lines', { headers: [['X-Custom', '<script>alert(1)'], ['X-Custom', '</script>']] }, 'XSS-901'],
+  [
+    'the second of two User-Agent lines',
+    {
+      headers: [
+        ['User-Agent', 'a'],
+        ['User-Agent', SQLI],
+      ],
+    },
+    'SQLI-901',
+  ],
+  [
+    'the second of two Cookie lines',
+    {
+      headers: [
+        ['Cookie', 'a=1'],
+        ['Cookie', `b=${XSS}`],
+      ],
+    },
+    'XSS-901',
+  ],
+  [
+    'a payload split over two lines',
+    {
+      headers: [
+        ['X-Custom', '<scr'],
+        ['X-Custom', 'ipt>alert(1)'],
+      ],
+    },
+    'XSS-901',
+  ],
+  [
+    'a whole payload on one of two lines',
+    {
+      headers: [
+        ['X-Custom', '<script>alert(1)'],
+        ['X-Custom', '</script>'],
+      ],
+    },
+    'XSS-901',
+  ],
   ['comments instead of spaces', { target: '/?q=1/**/union/**/select/**/1' }, 'SQLI-902'],
   ['versioned comments', { target: '/?q=1+/*!50000union*/+/*!50000select*/+1' }, 'SQLI-902'],
   ['comments inside words', { target: '/?q=1+un/**/ion+sel/**/ect+1' }, 'SQLI-902'],
@@ -88,17 +226,47 @@ const caught: [string, Request, string][] = [
   ['a duplicate key', json(`{"q":"a","q":"${XSS}"}`), 'XSS-901'],
   ['XML', post('application/xml', `<a b="&lt;script&gt;"/>`), 'XSS-901'],
   ['a text-like octet stream', post('application/octet-stream', `hello ${XSS}`), 'XSS-901'],
-  ['text inside a binary body', post('application/octet-stream', `\0\x01\x02\x03${'a'.repeat(40)}${XSS}`), 'XSS-901'],
+  [
+    'text inside a binary body',
+    post('application/octet-stream', `\0\x01\x02\x03${'a'.repeat(40)}${XSS}`),
+    'XSS-901',
+  ],
   ['deep nesting is malformed', json('['.repeat(500) + ']'.repeat(500)), 'JSON-TOO-DEEP'],
   ['a charset that hides text', post('application/json; charset=utf-7', '{}'), 'BODY-CHARSET'],
   ['too many fields', post('application/x-www-form-urlencoded', 'a=1&'.repeat(6000)), 'BODY-TOO-MANY-FIELDS'],
-  ['text after 30 000 characters', { target: `/?q=${'a'.repeat(30_000)}${encodeURIComponent(SQLI)}` }, 'SQLI-901'],
-  ['a field after a long form value', post('application/x-www-form-urlencoded', `a=${'A'.repeat(300_000)}&q=${encodeURIComponent(SQLI)}`), 'SQLI-901'],
-  ['the end of a long form value', post('application/x-www-form-urlencoded', `a=${'A'.repeat(300_000)}${encodeURIComponent(SQLI)}`), 'SQLI-901'],
+  [
+    'text after 30 000 characters',
+    { target: `/?q=${'a'.repeat(30_000)}${encodeURIComponent(SQLI)}` },
+    'SQLI-901',
+  ],
+  [
+    'a field after a long form value',
+    post('application/x-www-form-urlencoded', `a=${'A'.repeat(300_000)}&q=${encodeURIComponent(SQLI)}`),
+    'SQLI-901',
+  ],
+  [
+    'the end of a long form value',
+    post('application/x-www-form-urlencoded', `a=${'A'.repeat(300_000)}${encodeURIComponent(SQLI)}`),
+    'SQLI-901',
+  ],
   ['a key after a long JSON string', json(`{"a":"${'A'.repeat(300_000)}","q":"${XSS}"}`), 'XSS-901'],
   ['the end of a long JSON string, escaped', json(`{"a":"${'A'.repeat(300_000)}\\u003cscript>"}`), 'XSS-901'],
-  ['a field after a long file', post('multipart/form-data; boundary=bb', `--bb\r\nContent-Disposition: form-data; name="f"; filename="a"\r\n\r\n${'\0'.repeat(300_000)}\r\n--bb\r\nContent-Disposition: form-data; name="q"\r\n\r\n${SQLI}\r\n--bb--`), 'SQLI-901'],
-  ['a file pattern across pieces', post('multipart/form-data; boundary=bb', `--bb\r\nContent-Disposition: form-data; name="f"; filename="a"\r\n\r\n${'x'.repeat(65_600)}<?php ${'x'.repeat(70_000)}\r\n--bb--`), 'FILE-902'],
+  [
+    'a field after a long file',
+    post(
+      'multipart/form-data; boundary=bb',
+      `--bb\r\nContent-Disposition: form-data; name="f"; filename="a"\r\n\r\n${'\0'.repeat(300_000)}\r\n--bb\r\nContent-Disposition: form-data; name="q"\r\n\r\n${SQLI}\r\n--bb--`,
+    ),
+    'SQLI-901',
+  ],
+  [
+    'a file pattern across pieces',
+    post(
+      'multipart/form-data; boundary=bb',
+      `--bb\r\nContent-Disposition: form-data; name="f"; filename="a"\r\n\r\n${'x'.repeat(65_600)}<?php ${'x'.repeat(70_000)}\r\n--bb--`,
+    ),
+    'FILE-902',
+  ],
 ];
 
 t.test('caught', async (t) => {
@@ -116,13 +284,29 @@ const passes: [string, Request][] = [
   ['quotes in file names', part(`Content-Disposition: form-data; name="f"; filename="it's.txt"`, 'x')],
   ['no body', post(undefined, '')],
   ['harmless vendor JSON', post('application/vnd.api+json', '{"a":[1,2,{"b":null}],"c":"x","d":[],"e":{}}')],
-  ['Cyrillic, Arabic, emoji', json(Buffer.from('{"a":"Привет мир — ёлка","b":"مرحبا بالعالم","c":"😀👍🏽"}').toString('latin1'))],
+  [
+    'Cyrillic, Arabic, emoji',
+    json(Buffer.from('{"a":"Привет мир — ёлка","b":"مرحبا بالعالم","c":"😀👍🏽"}').toString('latin1')),
+  ],
   ['Cyrillic in the query', { target: '/?q=%D0%9F%D1%80%D0%B8%D0%B2%D0%B5%D1%82' }],
-  ['overlong bytes in a file', part('Content-Disposition: form-data; name="f"; filename="a.bin"', `\0\0${OVERLONG}`)],
+  [
+    'overlong bytes in a file',
+    part('Content-Disposition: form-data; name="f"; filename="a.bin"', `\0\0${OVERLONG}`),
+  ],
   ['NULs in a file', part('Content-Disposition: form-data; name="f"; filename="a.bin"', '\0'.repeat(2000))],
   ['a bare percent', { target: '/?w=100%25&share=91.4%&off=50%25+off' }],
   ['a plus', { target: '/?t=Keep+left+(2+miles)+then+stop' }],
-  ['a JSON cookie', { headers: [['Cookie', 'mp_ab={"distinct_id":"t","$device_id":"d","$initial_referrer":"https://e.test"}; _pk_ref.1=["","",1573640000,"https://e.test/"]']] }],
+  [
+    'a JSON cookie',
+    {
+      headers: [
+        [
+          'Cookie',
+          'mp_ab={"distinct_id":"t","$device_id":"d","$initial_referrer":"https://e.test"}; _pk_ref.1=["","",1573640000,"https://e.test/"]',
+        ],
+      ],
+    },
+  ],
   ['a path of Windows', json('{"p":"C:\\\\users\\\\new"}')],
   ['a wildcard', json('{"sub":"topics/*?opts=1"}')],
   ['a long plain value', { target: `/robots.txt?q=${'a'.repeat(6000)}` }],
@@ -149,11 +333,18 @@ t.test('a rule in observe mode adds no points, and `unless` cancels', async (t) 
 t.test('exclusions are scoped by site, path and target', async (t) => {
   const request: Request = { target: '/a/b?q=%3Cscript%3E' };
   const cases: [Record<string, string>, number][] = [
-    [{ rule: 'XSS-*' }, 0], [{ rule: 'XSS-901', site: 'shop', path: '/a/*', target: 'query:q' }, 0],
-    [{ rule: 'XSS-901', site: 'other' }, 1], [{ rule: 'XSS-901', path: '/b' }, 1], [{ rule: 'XSS-901', target: 'query:r' }, 1],
+    [{ rule: 'XSS-*' }, 0],
+    [{ rule: 'XSS-901', site: 'shop', path: '/a/*', target: 'query:q' }, 0],
+    [{ rule: 'XSS-901', site: 'other' }, 1],
+    [{ rule: 'XSS-901', path: '/b' }, 1],
+    [{ rule: 'XSS-901', target: 'query:r' }, 1],
   ];
   for (const [exclusion, count] of cases) {
-    t.equal((await judge(engineOf({ exclusions: [exclusion] }), request)).length, count, JSON.stringify(exclusion));
+    t.equal(
+      (await judge(engineOf({ exclusions: [exclusion] }), request)).length,
+      count,
+      JSON.stringify(exclusion),
+    );
   }
 });
 

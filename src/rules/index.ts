@@ -1,4 +1,6 @@
-/** The native rules engine: rules are loaded and compiled once, a request is judged head first, then its body. */
+/**
+ * The native rules engine: rules are loaded and compiled once, a request is judged head first, then its body.
+ */
 import { existsSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -38,7 +40,11 @@ export function createEngineOf(rules: readonly Rule[], config: RulesConfig): Rul
     config,
     kinds: { text: ofKind('text'), header: ofKind('header'), path: ofKind('path'), file: ofKind('file') },
   };
-  return { inspectHead: createHeadInspector(book), openBody: (facts) => openBody(book, facts), ruleCount: active.length };
+  return {
+    inspectHead: createHeadInspector(book),
+    openBody: (facts) => openBody(book, facts),
+    ruleCount: active.length,
+  };
 }
 
 /** `rules/native` of the package that this file belongs to, from source and from `dist` alike. */

@@ -1,6 +1,7 @@
 /**
- * Judges values against the rules. Values are gathered, all their forms run through one set in one pass, and only
- * where that pass hits is each looked at by itself. One judge serves one request: a rule is answered once.
+ * Judges values against the rules. Values are gathered, all their forms run through one set in one pass, and
+ * only where that pass hits is each looked at by itself. One judge serves one request: a rule is answered
+ * once.
  */
 import type { Evidence, Finding, Severity } from '../core/finding.js';
 import type { RequestFacts } from '../core/request.js';
@@ -51,7 +52,11 @@ export function createJudge(book: RuleBook, facts: Pick<RequestFacts, 'site' | '
   const violation = (id: string, severity: Severity, value: Value, message: string): void => {
     if (isAnswered(id) || isExcluded(book.config.exclusions, id, { facts, target: spell(value) })) return;
     answer(id);
-    const evidence: Evidence = { target: spell(value), text: value.text.slice(0, EVIDENCE_CHARS), transformations: [] };
+    const evidence: Evidence = {
+      target: spell(value),
+      text: value.text.slice(0, EVIDENCE_CHARS),
+      transformations: [],
+    };
     const points = book.config.severityPoints[severity];
     extra.push({ id, kind: 'match', points, message, severity, class: 'encoding', evidence });
   };
@@ -69,7 +74,8 @@ export function createJudge(book: RuleBook, facts: Pick<RequestFacts, 'site' | '
     }
     const found = variantsOf(value.text, value.encoding, book.config);
     if (found.nul) violation('NUL-BYTE', 3, value, 'a NUL character stands in a text value');
-    if (found.overlong) violation('UTF8-OVERLONG', 4, value, 'a character is written in more UTF-8 bytes than it needs');
+    if (found.overlong)
+      violation('UTF8-OVERLONG', 4, value, 'a character is written in more UTF-8 bytes than it needs');
     for (const { text } of found.list) {
       chars += text.length + VALUE_COST;
       pool.texts.push(text);
@@ -85,13 +91,18 @@ export function createJudge(book: RuleBook, facts: Pick<RequestFacts, 'site' | '
       const pool = pools[kind];
       if (pool === undefined || pool.texts.length === 0) continue;
       const { rules, set } = book.kinds[kind];
-      const suspects = set.size === 0 ? NO_SUSPECTS : set.match(pool.texts.length === 1 ? pool.texts[0] ?? '' : pool.texts.join('\n'));
+      const suspects =
+        set.size === 0
+          ? NO_SUSPECTS
+          : set.match(pool.texts.length === 1 ? (pool.texts[0] ?? '') : pool.texts.join('\n'));
       pools[kind] = undefined;
       if (suspects.length === 0) continue;
       for (const index of new Set(suspects)) {
         const rule = rules[index];
         if (rule === undefined || isAnswered(rule.id)) continue;
-        const hit = strongest(rule, pool, (target) => isExcluded(book.config.exclusions, rule.id, { facts, target }));
+        const hit = strongest(rule, pool, (target) =>
+          isExcluded(book.config.exclusions, rule.id, { facts, target }),
+        );
         if (hit === undefined) continue;
         answer(rule.id);
         findings.push(toFinding(hit, book.config));
@@ -145,6 +156,14 @@ function matchVariant(rule: Rule, entry: Value, { text, names }: Variant): Evide
 
 function toFinding({ rule, severity, evidence }: Hit, config: RulesConfig): Finding {
   const points = rule.observe ? 0 : config.severityPoints[severity];
-  const finding: Finding = { id: rule.id, kind: 'match', points, message: rule.title, severity, class: rule.class, evidence };
+  const finding: Finding = {
+    id: rule.id,
+    kind: 'match',
+    points,
+    message: rule.title,
+    severity,
+    class: rule.class,
+    evidence,
+  };
   return rule.observe ? { ...finding, observed: true } : finding;
 }

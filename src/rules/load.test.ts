@@ -7,8 +7,14 @@ import { compileRule, createRuleEngine, loadRules, rulesSection } from './index.
 const GOOD = 'id: XSS-1\ntitle: a script\nclass: xss\nseverity: 3\npattern: "<script"\n';
 
 t.test('a folder is read whole, in order of paths', (t) => {
-  const dir = t.testdir({ sqli: { 'b.yaml': GOOD.replace('XSS-1', 'SQLI-2') }, xss: { 'a.yaml': GOOD, 'notes.md': '-' } });
-  t.same(loadRules(dir).map(({ id }) => id), ['SQLI-2', 'XSS-1']);
+  const dir = t.testdir({
+    sqli: { 'b.yaml': GOOD.replace('XSS-1', 'SQLI-2') },
+    xss: { 'a.yaml': GOOD, 'notes.md': '-' },
+  });
+  t.same(
+    loadRules(dir).map(({ id }) => id),
+    ['SQLI-2', 'XSS-1'],
+  );
   const engine = createRuleEngine(rulesSection.parse({ native: 'xss', custom: ['sqli'] }), { baseDir: dir });
   t.equal(engine.ruleCount, 2);
   t.end();
@@ -16,7 +22,10 @@ t.test('a folder is read whole, in order of paths', (t) => {
 
 t.test('every problem of a folder is reported at once, with file and id', (t) => {
   const dir = t.testdir({
-    'a.yaml': GOOD, 'b.yaml': GOOD, 'c.yaml': 'id: [', 'd.yaml': GOOD.replace('XSS-1', 'XSS-4').replace('"<script"', "'a(?!b)'"),
+    'a.yaml': GOOD,
+    'b.yaml': GOOD,
+    'c.yaml': 'id: [',
+    'd.yaml': GOOD.replace('XSS-1', 'XSS-4').replace('"<script"', "'a(?!b)'"),
     'e.yaml': GOOD.replace('XSS-1', 'XSS-5').replace('severity: 3', 'severity: 9'),
   });
   try {
@@ -26,7 +35,12 @@ t.test('every problem of a folder is reported at once, with file and id', (t) =>
     t.ok(error instanceof Fault && error.code === 'RULES_INVALID');
     const lines = String((error as Error).message).split('\n');
     t.equal(lines.length, 5);
-    for (const [index, part] of ['b.yaml (XSS-1): the id is taken by a.yaml', 'c.yaml', 'd.yaml (XSS-4): pattern: look-around at character 2', 'e.yaml (XSS-5): severity'].entries()) {
+    for (const [index, part] of [
+      'b.yaml (XSS-1): the id is taken by a.yaml',
+      'c.yaml',
+      'd.yaml (XSS-4): pattern: look-around at character 2',
+      'e.yaml (XSS-5): severity',
+    ].entries()) {
       t.match(lines[index === 0 ? 1 : index + 1], part);
     }
   }
@@ -49,7 +63,11 @@ const refused: [string, Record<string, unknown>, RegExp][] = [
 t.test('refused at load by name and position', (t) => {
   for (const [name, more, wanted] of refused) {
     const problems: string[] = [];
-    t.equal(compileRule({ id: 'A-1', title: 'x', class: 'x', severity: 1, ...more }, 'f.yaml', problems), undefined, name);
+    t.equal(
+      compileRule({ id: 'A-1', title: 'x', class: 'x', severity: 1, ...more }, 'f.yaml', problems),
+      undefined,
+      name,
+    );
     t.match(problems.join('\n'), wanted, name);
     t.match(problems[0], 'f.yaml (A-1)', name);
   }
@@ -57,7 +75,15 @@ t.test('refused at load by name and position', (t) => {
 });
 
 t.test('what only looks like look-around passes', (t) => {
-  for (const pattern of [String.raw`\(?=a`, '[(?=]a', String.raw`\\1`, String.raw`[\]]\d`, '(?:a)', '(?P<n>a)', '[]a(?=]']) {
+  for (const pattern of [
+    String.raw`\(?=a`,
+    '[(?=]a',
+    String.raw`\\1`,
+    String.raw`[\]]\d`,
+    '(?:a)',
+    '(?P<n>a)',
+    '[]a(?=]',
+  ]) {
     const problems: string[] = [];
     compileRule({ id: 'A-1', title: 'x', class: 'x', severity: 1, pattern }, 'f.yaml', problems);
     t.same(problems, [], pattern);
@@ -69,7 +95,10 @@ t.test('5 000 rules load and none is skipped', (t) => {
   const dir = t.testdir({});
   mkdirSync(join(dir, 'many'));
   for (let n = 0; n < 5000; n++) {
-    writeFileSync(join(dir, 'many', `${n}.yaml`), `id: M-${n}\ntitle: t\nclass: x\nseverity: 1\npattern: 'word${n}\\b'\n`);
+    writeFileSync(
+      join(dir, 'many', `${n}.yaml`),
+      `id: M-${n}\ntitle: t\nclass: x\nseverity: 1\npattern: 'word${n}\\b'\n`,
+    );
   }
   t.equal(loadRules(join(dir, 'many')).length, 5000);
   t.end();

@@ -1,4 +1,6 @@
-/** Reads rule files (YAML, one rule a file) and compiles them; every problem of a folder is reported at once. */
+/**
+ * Reads rule files (YAML, one rule a file) and compiles them; every problem of a folder is reported at once.
+ */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import RE2 from 're2';
@@ -21,14 +23,19 @@ const ruleFile = z
     severity: z.union([z.literal(1), z.literal(2), z.literal(3), z.literal(4)]),
     paranoiaLevel: z.number().int().min(1).max(4).default(1),
     mode: z.enum(['enforce', 'observe']).default('enforce'),
-    targets: z.array(z.enum(TARGETS)).min(1).default([...DEFAULT_TARGETS]),
+    targets: z
+      .array(z.enum(TARGETS))
+      .min(1)
+      .default([...DEFAULT_TARGETS]),
     headers: z.array(z.string().min(1)).min(1).optional(),
     transformations: z.union([z.literal('default'), z.literal('none'), names]).default('default'),
     pattern: z.string().min(1).optional(),
     patterns: z.array(z.string().min(1)).min(1).optional(),
     unless: z.string().min(1).optional(),
     minTransformations: z.number().int().min(0).max(20).default(0),
-    examples: z.strictObject({ match: z.array(example).default([]), pass: z.array(example).default([]) }).prefault({}),
+    examples: z
+      .strictObject({ match: z.array(example).default([]), pass: z.array(example).default([]) })
+      .prefault({}),
   })
   .refine((rule) => (rule.pattern === undefined) !== (rule.patterns === undefined), {
     message: 'one of `pattern` and `patterns` is needed, not both',
@@ -61,15 +68,22 @@ export function loadRuleFolders(dirs: readonly string[]): Rule[] {
       rules.push(rule);
     }
   }
-  if (problems.length > 0) throw new Fault('RULES_INVALID', { count: problems.length, problems: problems.join('\n') });
+  if (problems.length > 0)
+    throw new Fault('RULES_INVALID', { count: problems.length, problems: problems.join('\n') });
   return rules;
 }
 
 function listRuleFiles(dir: string, problems: string[]): string[] {
   try {
-    const names = readdirSync(dir, { recursive: true, encoding: 'utf8' }).filter((name) => /\.ya?ml$/.test(name));
-    if (names.length > RULE_FILES_MAX) problems.push(`${dir}: ${names.length} files; at most ${RULE_FILES_MAX} fit`);
-    return names.sort().slice(0, RULE_FILES_MAX).map((name) => join(dir, name));
+    const names = readdirSync(dir, { recursive: true, encoding: 'utf8' }).filter((name) =>
+      /\.ya?ml$/.test(name),
+    );
+    if (names.length > RULE_FILES_MAX)
+      problems.push(`${dir}: ${names.length} files; at most ${RULE_FILES_MAX} fit`);
+    return names
+      .sort()
+      .slice(0, RULE_FILES_MAX)
+      .map((name) => join(dir, name));
   } catch (error) {
     problems.push(`${dir}: cannot read the folder: ${(error as Error).message}`);
     return [];
@@ -90,7 +104,8 @@ export function compileRule(source: unknown, file: string, problems: string[]): 
   const parsed = ruleFile.safeParse(source);
   const id = typeof source === 'object' && source !== null && 'id' in source ? String(source.id) : 'no id';
   if (!parsed.success) {
-    for (const issue of parsed.error.issues) problems.push(`${file} (${id}): ${issue.path.join('.') || 'rule'}: ${issue.message}`);
+    for (const issue of parsed.error.issues)
+      problems.push(`${file} (${id}): ${issue.path.join('.') || 'rule'}: ${issue.message}`);
     return undefined;
   }
   const before = problems.length;
@@ -105,7 +120,9 @@ export function compileRule(source: unknown, file: string, problems: string[]): 
     }
     return [];
   };
-  const compiled = patterns.flatMap((text, index) => compilePattern(text, rule.patterns ? `patterns.${index}` : 'pattern'));
+  const compiled = patterns.flatMap((text, index) =>
+    compilePattern(text, rule.patterns ? `patterns.${index}` : 'pattern'),
+  );
   const unless = rule.unless === undefined ? undefined : compilePattern(rule.unless, 'unless')[0];
   return problems.length > before ? undefined : toRule(rule, { file, patterns, compiled, unless });
 }
@@ -113,13 +130,18 @@ export function compileRule(source: unknown, file: string, problems: string[]): 
 function toRule(rule: RuleFile, made: Pick<Rule, 'file' | 'patterns' | 'compiled' | 'unless'>): Rule {
   const { id, title, paranoiaLevel, minTransformations, transformations, headers } = rule;
   return {
-    ...made, id, title, paranoiaLevel, minTransformations,
+    ...made,
+    id,
+    title,
+    paranoiaLevel,
+    minTransformations,
     class: rule.class,
     severity: rule.severity as Severity,
     observe: rule.mode === 'observe',
     targets: new Set(rule.targets),
     headers: headers === undefined ? undefined : new Set(headers.map((name) => name.toLowerCase())),
-    transformations: transformations === 'default' ? 'default' : new Set(transformations === 'none' ? [] : transformations),
+    transformations:
+      transformations === 'default' ? 'default' : new Set(transformations === 'none' ? [] : transformations),
     examples: { match: rule.examples.match.map(toExample), pass: rule.examples.pass.map(toExample) },
   };
 }
@@ -128,19 +150,24 @@ function toExample(given: z.output<typeof example>): RuleExample {
   return typeof given === 'string' ? { target: undefined, value: given } : given;
 }
 
-/** What RE2 leaves out on purpose, by name and position, so that the author need not guess from its own message. */
+/**
+ * What RE2 leaves out on purpose, by name and position, so that the author need not guess from its own
+ * message.
+ */
 function unsupported(pattern: string): string | undefined {
   let inClass = false;
   for (let at = 0; at < pattern.length; at++) {
     const rest = pattern.slice(at, at + 4);
     if (rest.startsWith('\\')) {
-      if (!inClass && /^\\(?:[1-9]|k<)/.test(rest)) return `back-reference at character ${at + 1} cannot be run in linear time`;
+      if (!inClass && /^\\(?:[1-9]|k<)/.test(rest))
+        return `back-reference at character ${at + 1} cannot be run in linear time`;
       at++;
     } else if (inClass) inClass = !rest.startsWith(']');
     else if (rest.startsWith('[')) {
       inClass = true;
       at += /^\[\^?\]/.test(rest) ? rest.indexOf(']') : 0;
-    } else if (/^\(\?(?:[=!]|<[=!])/.test(rest)) return `look-around at character ${at + 1} cannot be run in linear time`;
+    } else if (/^\(\?(?:[=!]|<[=!])/.test(rest))
+      return `look-around at character ${at + 1} cannot be run in linear time`;
   }
   return undefined;
 }

@@ -3,13 +3,25 @@ import type RE2 from 're2';
 import type { Severity } from '../core/finding.js';
 
 export const TARGETS = [
-  'query', 'path', 'header', 'cookie', 'form', 'multipart', 'filename', 'json', 'raw', 'file', 'argname',
+  'query',
+  'path',
+  'header',
+  'cookie',
+  'form',
+  'multipart',
+  'filename',
+  'json',
+  'raw',
+  'file',
+  'argname',
 ] as const;
 
 export type Target = (typeof TARGETS)[number];
 
 /** Where a rule without `targets` looks: text that an application takes as a value. */
-export const DEFAULT_TARGETS: readonly Target[] = TARGETS.filter((target) => !['file', 'path', 'header'].includes(target));
+export const DEFAULT_TARGETS: readonly Target[] = TARGETS.filter(
+  (target) => !['file', 'path', 'header'].includes(target),
+);
 
 /** Rules are compiled into one set for each kind of text, so that a pass runs only what may apply there. */
 export type SetKind = 'text' | 'header' | 'path' | 'file';

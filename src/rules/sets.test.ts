@@ -5,7 +5,11 @@ import { createRuleSet, widen } from './sets.js';
 const rule = (id: string, ...patterns: string[]) => ruleOf({ id, class: 'x', severity: 1, patterns });
 
 t.test('a set names the rules that may match, one value a line', (t) => {
-  const set = createRuleSet([rule('A-1', 'foo', '^bar$'), rule('A-2', String.raw`\Abaz\z`), rule('A-3', 'é|<script')]);
+  const set = createRuleSet([
+    rule('A-1', 'foo', '^bar$'),
+    rule('A-2', String.raw`\Abaz\z`),
+    rule('A-3', 'é|<script'),
+  ]);
   t.same(set.match('nothing'), []);
   t.same(set.match('x\nBAR\ny'), [0]);
   t.same(set.match('x\nbaz\nfoo').toSorted(), [0, 1]);
@@ -16,10 +20,15 @@ t.test('a set names the rules that may match, one value a line', (t) => {
 
 t.test('a set that outgrows its memory is split and still finds everything', (t) => {
   // Each pattern remembers the last characters, so that the automaton has a state for every history.
-  const rules = Array.from({ length: 60 }, (_, n) => rule(`B-${n}`, `a${'[ab]'.repeat(14 + (n % 12))}[abx]z${n}c`));
+  const rules = Array.from({ length: 60 }, (_, n) =>
+    rule(`B-${n}`, `a${'[ab]'.repeat(14 + (n % 12))}[abx]z${n}c`),
+  );
   const set = createRuleSet(rules);
   let seed = 1;
-  const noise = Array.from({ length: 120_000 }, () => 'ab'[(seed = (seed * 1_103_515_245 + 12_345) % 2_147_483_648) >> 30]).join('');
+  const noise = Array.from(
+    { length: 120_000 },
+    () => 'ab'[(seed = (seed * 1_103_515_245 + 12_345) % 2_147_483_648) >> 30],
+  ).join('');
   for (const n of [0, 29, 59]) {
     t.ok(set.match(`${noise}a${'b'.repeat(14 + (n % 12))}xz${n}c${noise}`).includes(n), `rule ${n}`);
   }
@@ -28,8 +37,14 @@ t.test('a set that outgrows its memory is split and still finds everything', (t)
 
 t.test('counted repeats are widened, so that what the rule matches stays in', (t) => {
   const cases: [string, string][] = [
-    ['a.{0,100}b', 'a.*b'], ['a.{2,}b', 'a.+b'], ['a{2}', 'a{2}'], ['a{2,3}', 'a{2,3}'], ['a{9}', 'a+'],
-    [String.raw`\x{2713}[{5}]\{9}`, String.raw`\x{2713}[{5}]\{9}`], [String.raw`\Aa\\z\z`, String.raw`^a\\z$`], ['[]{9}]{9}', '[]{9}]+'],
+    ['a.{0,100}b', 'a.*b'],
+    ['a.{2,}b', 'a.+b'],
+    ['a{2}', 'a{2}'],
+    ['a{2,3}', 'a{2,3}'],
+    ['a{9}', 'a+'],
+    [String.raw`\x{2713}[{5}]\{9}`, String.raw`\x{2713}[{5}]\{9}`],
+    [String.raw`\Aa\\z\z`, String.raw`^a\\z$`],
+    ['[]{9}]{9}', '[]{9}]+'],
   ];
   for (const [pattern, wanted] of cases) t.equal(widen(pattern), wanted, pattern);
   t.end();

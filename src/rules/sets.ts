@@ -1,6 +1,7 @@
 /**
- * Many patterns in one pass (RE2.Set): which rules may match a text. A set throws when its automaton outgrows its
- * memory; it is then split in halves for good, down to single patterns. A throw is never taken for "no match".
+ * Many patterns in one pass (RE2.Set): which rules may match a text. A set throws when its automaton outgrows
+ * its memory; it is then split in halves for good, down to single patterns. A throw is never taken for "no
+ * match".
  */
 import RE2 from 're2';
 import type { Rule } from './rule.js';
@@ -12,14 +13,21 @@ const HEAVY = /(?:\.|\[\^(?:\\.|[^\]\\])*\]|\\[SWD])[*+]/;
 const COUNT_KEPT = 3;
 
 export type RuleSet = Readonly<{
-  /** Indices into the rules that the set was made of. Text may hold several values, one a line: an answer is a hint. */
+  /**
+   * Indices into the rules that the set was made of. Text may hold several values, one a line: an answer is a
+   * hint.
+   */
   match(text: string): readonly number[];
   readonly size: number;
   /** How often a set outgrew its memory. */
   overflows(): number;
 }>;
 
-type Piece = { patterns: readonly string[]; owners: readonly number[]; set: InstanceType<typeof RE2.Set> | RE2 };
+type Piece = {
+  patterns: readonly string[];
+  owners: readonly number[];
+  set: InstanceType<typeof RE2.Set> | RE2;
+};
 
 const NONE: readonly number[] = Object.freeze([]);
 
@@ -62,7 +70,10 @@ export function createRuleSet(rules: readonly Rule[]): RuleSet {
 const SHARED = Buffer.allocUnsafe(65_536);
 const SHARED_CHARS = Math.floor(SHARED.length / 3);
 
-/** RE2 reads bytes: a pass over a buffer costs half of a pass over a string. The shared one serves short texts. */
+/**
+ * RE2 reads bytes: a pass over a buffer costs half of a pass over a string. The shared one serves short
+ * texts.
+ */
 function toBytes(text: string): Buffer {
   return text.length > SHARED_CHARS ? Buffer.from(text) : SHARED.subarray(0, SHARED.write(text));
 }
@@ -71,7 +82,12 @@ function buildAll(all: readonly { pattern: string; owner: number }[], max: numbe
   const pieces: Piece[] = [];
   for (let from = 0; from < all.length; from += max) {
     const some = all.slice(from, from + max);
-    pieces.push(...build(some.map(({ pattern }) => pattern), some.map(({ owner }) => owner)));
+    pieces.push(
+      ...build(
+        some.map(({ pattern }) => pattern),
+        some.map(({ owner }) => owner),
+      ),
+    );
   }
   return pieces;
 }
@@ -89,22 +105,29 @@ function build(patterns: readonly string[], owners: readonly number[]): Piece[] 
 
 function split({ patterns, owners }: Pick<Piece, 'patterns' | 'owners'>): Piece[] {
   const half = Math.ceil(patterns.length / 2);
-  return [...build(patterns.slice(0, half), owners.slice(0, half)), ...build(patterns.slice(half), owners.slice(half))];
+  return [
+    ...build(patterns.slice(0, half), owners.slice(0, half)),
+    ...build(patterns.slice(half), owners.slice(half)),
+  ];
 }
 
-const TOKEN = /\\x\{[0-9a-f]+\}|\\p\{\^?\w+\}|\\[\s\S]|\[\^?\]?(?:\\[\s\S]|\[:\^?\w+:\]|[^\]\\])*\]|\{(\d+)(?:(,)(\d*))?\}/gi;
+const TOKEN =
+  /\\x\{[0-9a-f]+\}|\\p\{\^?\w+\}|\\[\s\S]|\[\^?\]?(?:\\[\s\S]|\[:\^?\w+:\]|[^\]\\])*\]|\{(\d+)(?:(,)(\d*))?\}/gi;
 
 /**
- * What stands in the set is wider than the rule, as an answer is a hint only. Values stand one a line, so the ends of
- * the text (`\A`, `\z`) are ends of a line. Counted repeats become open ones: each count would be a state of its own,
- * and the automaton of many such patterns outgrows its memory on ordinary text.
+ * What stands in the set is wider than the rule, as an answer is a hint only. Values stand one a line, so the
+ * ends of the text (`\A`, `\z`) are ends of a line. Counted repeats become open ones: each count would be a
+ * state of its own, and the automaton of many such patterns outgrows its memory on ordinary text.
  */
 export function widen(pattern: string): string {
-  return pattern.replace(TOKEN, (token, least: string | undefined, comma: string | undefined, most: string | undefined) => {
-    if (token === '\\A') return '^';
-    if (token === '\\z') return '$';
-    if (least === undefined) return token;
-    const upper = comma === undefined ? Number(least) : most === '' ? Infinity : Number(most);
-    return upper <= COUNT_KEPT ? token : least === '0' ? '*' : '+';
-  });
+  return pattern.replace(
+    TOKEN,
+    (token, least: string | undefined, comma: string | undefined, most: string | undefined) => {
+      if (token === '\\A') return '^';
+      if (token === '\\z') return '$';
+      if (least === undefined) return token;
+      const upper = comma === undefined ? Number(least) : most === '' ? Infinity : Number(most);
+      return upper <= COUNT_KEPT ? token : least === '0' ? '*' : '+';
+    },
+  );
 }

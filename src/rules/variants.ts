@@ -1,6 +1,6 @@
 /**
- * The distinct forms of one value: as received, decoded round by round, and the views of each. A scan over the
- * characters comes first, so that plain values cost nothing more.
+ * The distinct forms of one value: as received, decoded round by round, and the views of each. A scan over
+ * the characters comes first, so that plain values cost nothing more.
  */
 import { DECODERS, VIEWS, invisible } from './transform/index.js';
 import { decodeBase64 } from './transform/base64.js';
@@ -31,15 +31,21 @@ const ODD = 1;
 const OUTSIDE_BASE64 = 2;
 const CLASSES = new Uint8Array(256).map((_zero, code) => {
   const char = String.fromCharCode(code);
-  return (/[%&\\/'"$^`+*#{;]/.test(char) || code < 0x20 || code > 0x7e ? ODD : 0) | (/[\w+/=-]/.test(char) ? 0 : OUTSIDE_BASE64);
+  return (
+    (/[%&\\/'"$^`+*#{;]/.test(char) || code < 0x20 || code > 0x7e ? ODD : 0) |
+    (/[\w+/=-]/.test(char) ? 0 : OUTSIDE_BASE64)
+  );
 });
 
-/** `plain` text has one form only: no decoder and no view could change it. `base64` might hide something whole. */
+/**
+ * `plain` text has one form only: no decoder and no view could change it. `base64` might hide something
+ * whole.
+ */
 export function classify(text: string): 'plain' | 'base64' | 'odd' {
   let seen = 0;
   for (let at = 0; at < text.length; at++) {
     const code = text.charCodeAt(at);
-    seen |= code < 256 ? CLASSES[code] ?? 0 : ODD;
+    seen |= code < 256 ? (CLASSES[code] ?? 0) : ODD;
     if ((seen & ODD) !== 0) return 'odd';
   }
   return (seen & OUTSIDE_BASE64) !== 0 || text.length < 16 ? 'plain' : 'base64';
@@ -54,7 +60,11 @@ export function isPlain(text: string): boolean {
 
 export function variantsOf(text: string, encoding: Encoding, bounds: VariantBounds): Variants {
   const found: Variants = { list: [], nul: false, overlong: isOverlong(text) };
-  unfold({ text: foldUtf8(text), names: found.overlong ? ['utf8'] : [], depth: 0 }, encoding, { bounds, found, nested: 0 });
+  unfold({ text: foldUtf8(text), names: found.overlong ? ['utf8'] : [], depth: 0 }, encoding, {
+    bounds,
+    found,
+    nested: 0,
+  });
   return found;
 }
 
@@ -77,7 +87,8 @@ function unfold(start: Variant, encoding: Encoding, work: Unfolding): void {
     for (const decoder of DECODERS) step(decoder.apply(last.text), decoder.name, 1);
     if (before === last.text) break;
   }
-  if (!found.overlong && line.some(({ text }) => text.includes('%'))) found.overlong = line.some(({ text }) => isOverlong(unescapeBytes(text)));
+  if (!found.overlong && line.some(({ text }) => text.includes('%')))
+    found.overlong = line.some(({ text }) => isOverlong(unescapeBytes(text)));
   for (const variant of line) {
     if (work.nested === 0 && variant.text.includes('\0')) found.nul = true;
     if (!add(variant, found, bounds)) return;
@@ -101,12 +112,14 @@ function unescapeBytes(text: string): string {
 
 function addViews(variant: Variant, found: Variants, bounds: VariantBounds): void {
   const shown = invisible.apply(variant.text);
-  const base = shown === variant.text ? variant : { ...variant, text: shown, names: [...variant.names, invisible.name] };
+  const base =
+    shown === variant.text ? variant : { ...variant, text: shown, names: [...variant.names, invisible.name] };
   add(base, found, bounds);
   for (const view of VIEWS) {
     for (const from of base === variant ? [base] : [variant, base]) {
       const text = view.apply(from.text);
-      if (text !== from.text) add({ text, names: [...from.names, view.name], depth: from.depth }, found, bounds);
+      if (text !== from.text)
+        add({ text, names: [...from.names, view.name], depth: from.depth }, found, bounds);
     }
   }
 }

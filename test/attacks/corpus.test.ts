@@ -40,7 +40,13 @@ const canaries = read(join(HERE, 'canaries.jsonl'));
 
 for (const family of new Set(canaries.map((canary) => canary.family))) {
   t.test(`canaries of ${family} are refused in every place and encoding`, async (t) => {
-    t.strictSame(await wrong(canaries.filter((canary) => canary.family === family), true), []);
+    t.strictSame(
+      await wrong(
+        canaries.filter((canary) => canary.family === family),
+        true,
+      ),
+      [],
+    );
   });
 }
 

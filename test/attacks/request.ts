@@ -47,7 +47,10 @@ async function judgeBody(rules: RuleEngine, facts: RequestFacts, text: string): 
 
 function verdictOf(findings: readonly Finding[]): Verdict {
   const counted = findings.filter(({ observed }) => observed !== true);
-  const score = Math.min(100, counted.reduce((sum, { points }) => sum + points, 0));
+  const score = Math.min(
+    100,
+    counted.reduce((sum, { points }) => sum + points, 0),
+  );
   const { action } = decide(counted, score, { config: decisionConfig, observe: false });
   return { refused: action === 'block', score, findings: counted };
 }
@@ -84,11 +87,23 @@ function toFacts({ method, url, headers, body = '' }: RecordedRequest): RequestF
   const pairs = Object.entries(headers).map(([name, value]) => [name, latin1(value)] as const);
   const target = latin1(url);
   return {
-    requestId: 'recorded', receivedAtMs: 0, site: 'recorded', unknownHost: false, method, target, path,
+    requestId: 'recorded',
+    receivedAtMs: 0,
+    site: 'recorded',
+    unknownHost: false,
+    method,
+    target,
+    path,
     query: mark < 0 ? '' : latin1(url.slice(mark + 1)),
-    cleanPath: path, httpVersion: '1.1', scheme: 'https', host: 'shop.example.com',
-    rawHeaders: pairs.flat(), headers: new Map(pairs.map(([name, value]) => [name.toLowerCase(), value])),
-    client: CLIENT, hasBody: body !== '', contentLength: Buffer.byteLength(body, 'utf8'),
+    cleanPath: path,
+    httpVersion: '1.1',
+    scheme: 'https',
+    host: 'shop.example.com',
+    rawHeaders: pairs.flat(),
+    headers: new Map(pairs.map(([name, value]) => [name.toLowerCase(), value])),
+    client: CLIENT,
+    hasBody: body !== '',
+    contentLength: Buffer.byteLength(body, 'utf8'),
   };
 }
 

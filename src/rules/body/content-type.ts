@@ -1,6 +1,6 @@
 /**
- * What a body is, by its Content-Type (RFC 9110 section 8.3) and by its first bytes. Back ends guess where the type
- * is missing, mangled or given twice, so every reading that is plausible is taken.
+ * What a body is, by its Content-Type (RFC 9110 section 8.3) and by its first bytes. Back ends guess where
+ * the type is missing, mangled or given twice, so every reading that is plausible is taken.
  */
 export type BodyKind = 'json' | 'form' | 'multipart' | 'text' | 'binary';
 
@@ -16,7 +16,8 @@ export type ContentType = Readonly<{
 const TYPE = /([a-z0-9!#$&^_.+*-]+)\/([a-z0-9!#$&^_.+*-]+)/gi;
 const BOUNDARY = /;\s*boundary\s*=\s*(?:"([^"\\]{1,200})"|([^\s;,"]{1,200}))/gi;
 const CHARSET = /charset\s*=\s*["']?([a-z0-9_.:-]{1,40})/gi;
-const KNOWN_CHARSET = /^(?:utf-?8|us-ascii|ascii|iso-8859-\d{1,2}|latin1|windows-125\d|gbk|gb2312|gb18030|big5|shift_jis|euc-(?:jp|kr)|koi8-r)$/i;
+const KNOWN_CHARSET =
+  /^(?:utf-?8|us-ascii|ascii|iso-8859-\d{1,2}|latin1|windows-125\d|gbk|gb2312|gb18030|big5|shift_jis|euc-(?:jp|kr)|koi8-r)$/i;
 const MULTIPART_START = /^(?:\r?\n)?--[^\r\n]{1,200}\r?\nContent-(?:Disposition|Type)/i;
 const FORM_START = /^[\w.%[\]+-]{1,100}=/;
 const PROBE_BYTES = 1024;

@@ -4,7 +4,12 @@ import { addNestedJson } from './json-leaves.js';
 import { decodeForm } from '../transform/percent.js';
 
 /** Answers the number of pairs; `onPair` sees the undecoded name and value. */
-export function addPairs(judge: Judge, text: string, target: 'query' | 'form', onPair?: (name: string, value: string) => void): number {
+export function addPairs(
+  judge: Judge,
+  text: string,
+  target: 'query' | 'form',
+  onPair?: (name: string, value: string) => void,
+): number {
   let count = 0;
   let from = 0;
   while (from <= text.length) {
@@ -19,7 +24,12 @@ export function addPairs(judge: Judge, text: string, target: 'query' | 'form', o
   return count;
 }
 
-function addPair(judge: Judge, pair: string, target: 'query' | 'form', onPair?: (name: string, value: string) => void): void {
+function addPair(
+  judge: Judge,
+  pair: string,
+  target: 'query' | 'form',
+  onPair?: (name: string, value: string) => void,
+): void {
   const equals = pair.indexOf('=');
   const name = equals < 0 ? pair : pair.slice(0, equals);
   const value = equals < 0 ? '' : pair.slice(equals + 1);
@@ -28,7 +38,8 @@ function addPair(judge: Judge, pair: string, target: 'query' | 'form', onPair?: 
     judge.add({ target, name, text: value, encoding: 'form' });
     const first = value.charCodeAt(0);
     // `{`, `[`, or percent-encoded.
-    if (first === 0x7b || first === 0x5b || first === 0x25) addNestedJson(judge, { target, name, text: decodeForm(value) });
+    if (first === 0x7b || first === 0x5b || first === 0x25)
+      addNestedJson(judge, { target, name, text: decodeForm(value) });
   }
   onPair?.(name, value);
 }

@@ -1,6 +1,6 @@
 /**
- * Opens the body of one request: holds structured bodies until they are whole, lets multipart and binary bodies
- * stream. What cannot be parsed is judged as raw text, never skipped.
+ * Opens the body of one request: holds structured bodies until they are whole, lets multipart and binary
+ * bodies stream. What cannot be parsed is judged as raw text, never skipped.
  */
 import type { Finding } from '../../core/finding.js';
 import { NO_FINDINGS } from '../../core/finding.js';
@@ -26,11 +26,13 @@ export function openBody(book: RuleBook, facts: RequestFacts): BodyInspector {
   let stream: StreamBody | undefined;
   let kinds: ReadonlySet<BodyKind> | undefined;
   let held: Buffer[] = [];
-  // A settled body that is held, one character a byte: the work of turning it into text is spread over the writes.
+  // A settled body that is held, one character a byte: the work of turning it into text is spread over the
+  // writes.
   let texts: string[] = [];
   let heldBytes = 0;
   let refused = false;
-  // The declared boundary, where the body begins otherwise: readable as text only, and only if it never occurs.
+  // The declared boundary, where the body begins otherwise: readable as text only, and only if it never
+  // occurs.
   let stray: string | undefined;
 
   const refuse = (finding: Finding): readonly Finding[] => {
@@ -47,10 +49,12 @@ export function openBody(book: RuleBook, facts: RequestFacts): BodyInspector {
     held = [first];
     const seen = sniff(first);
     const found = new Set<BodyKind>([...type.kinds, ...seen]);
-    if (type.charset !== undefined) return malformed('BODY-CHARSET', 415, `the charset ${type.charset} is not supported`);
+    if (type.charset !== undefined)
+      return malformed('BODY-CHARSET', 415, `the charset ${type.charset} is not supported`);
     if (found.has('multipart')) {
       const boundary = type.multipart ? type.boundary : sniffBoundary(first);
-      if (boundary === undefined) return malformed('MULTIPART-MALFORMED', 400, 'the multipart body has no usable boundary');
+      if (boundary === undefined)
+        return malformed('MULTIPART-MALFORMED', 400, 'the multipart body has no usable boundary');
       if (!beginsWith(first, boundary)) {
         stray = boundary;
         kinds = new Set<BodyKind>(['text', ...seen]);
@@ -68,7 +72,7 @@ export function openBody(book: RuleBook, facts: RequestFacts): BodyInspector {
     held = [];
   };
   const flushHeld = (): ReturnType<BodyInspector['write']> => {
-    const chunk = held.length === 1 ? held[0] ?? Buffer.alloc(0) : Buffer.concat(held);
+    const chunk = held.length === 1 ? (held[0] ?? Buffer.alloc(0)) : Buffer.concat(held);
     held = [];
     return stream === undefined ? NO_FINDINGS : runStream(stream.write(chunk));
   };
@@ -96,7 +100,8 @@ export function openBody(book: RuleBook, facts: RequestFacts): BodyInspector {
       }
       if (stream !== undefined) return flushHeld();
       if (kinds !== undefined) holdText();
-      if (heldBytes > config.wholeBytesMax) return refuse(malformed('BODY-TOO-LARGE', 413, 'the body is larger than can be inspected'));
+      if (heldBytes > config.wholeBytesMax)
+        return refuse(malformed('BODY-TOO-LARGE', 413, 'the body is larger than can be inspected'));
       return NO_FINDINGS;
     },
     end: () => {

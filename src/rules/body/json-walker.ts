@@ -1,6 +1,7 @@
 /**
- * A JSON reader that hands out keys and leaves one by one (RFC 8259) and keeps its stack on the heap, so that neither
- * depth nor size can hurt. Duplicate keys all count. It stops at the first thing that is not JSON and says so.
+ * A JSON reader that hands out keys and leaves one by one (RFC 8259) and keeps its stack on the heap, so that
+ * neither depth nor size can hurt. Duplicate keys all count. It stops at the first thing that is not JSON and
+ * says so.
  */
 export type JsonLeaf = Readonly<{
   /** `pause` is no leaf: many brackets went by without one, and the caller may want to yield. */
@@ -124,7 +125,8 @@ export function createJsonWalker(text: string, depthMax: number): JsonWalker {
           top.started = true;
           path = top.path;
         }
-        const leaf = wantValue && !(top?.array === true && text[at] === ']' && !top.started) ? value() : between();
+        const leaf =
+          wantValue && !(top?.array === true && text[at] === ']' && !top.started) ? value() : between();
         if (leaf !== undefined) return leaf;
       }
       return undefined;

@@ -1,6 +1,6 @@
 /**
- * A streaming multipart/form-data reader (RFC 7578, RFC 2046 section 5.1). Fields are handed out whole and bounded,
- * files as they come. Anything that two readers could split differently is a problem, not a guess.
+ * A streaming multipart/form-data reader (RFC 7578, RFC 2046 section 5.1). Fields are handed out whole and
+ * bounded, files as they come. Anything that two readers could split differently is a problem, not a guess.
  */
 import type { PartHeader, PartProblem } from './part-header.js';
 import { readPartHeader } from './part-header.js';
@@ -28,7 +28,11 @@ const CRLF = Buffer.from('\r\n');
 
 type State = 'start' | 'after-boundary' | 'header' | 'body' | 'epilogue';
 
-export function createMultipartReader(boundary: string, bounds: MultipartBounds, sink: MultipartSink): MultipartReader {
+export function createMultipartReader(
+  boundary: string,
+  bounds: MultipartBounds,
+  sink: MultipartSink,
+): MultipartReader {
   const delimiter = Buffer.from(`\r\n--${boundary}`, 'latin1');
   let held: Buffer = CRLF;
   let state: State = 'start';
@@ -54,7 +58,8 @@ export function createMultipartReader(boundary: string, bounds: MultipartBounds,
 
   const steps: Record<State, () => MultipartProblem | 'more' | undefined> = {
     start: () => {
-      // A leading CRLF was put in front, so that the first boundary reads like the others; one more may follow.
+      // A leading CRLF was put in front, so that the first boundary reads like the others; one more may
+      // follow.
       if (held.length < delimiter.length + 2) return 'more';
       const at = held.indexOf(delimiter);
       if (at !== 0 && at !== 2) return { status: 400, why: 'the body does not begin with its boundary' };
@@ -72,7 +77,8 @@ export function createMultipartReader(boundary: string, bounds: MultipartBounds,
     },
     header: () => {
       const end = held.indexOf(HEADER_END);
-      if (end < 0) return held.length > HEADER_BYTES_MAX ? { status: 400, why: 'a part header is too long' } : 'more';
+      if (end < 0)
+        return held.length > HEADER_BYTES_MAX ? { status: 400, why: 'a part header is too long' } : 'more';
       if (end > HEADER_BYTES_MAX) return { status: 400, why: 'a part header is too long' };
       if (++parts > bounds.multipartParts) return { status: 413, why: 'too many parts' };
       const read: PartHeader | PartProblem = readPartHeader(held.toString('latin1', 0, end));
@@ -118,6 +124,7 @@ export function createMultipartReader(boundary: string, bounds: MultipartBounds,
       }
       return undefined;
     },
-    end: () => (state === 'epilogue' ? undefined : { status: 400, why: 'the body ends before its last boundary' }),
+    end: () =>
+      state === 'epilogue' ? undefined : { status: 400, why: 'the body ends before its last boundary' },
   };
 }

@@ -1,6 +1,6 @@
 /**
- * The header of one multipart part (RFC 7578, RFC 2183), read strictly: where two readers could disagree about
- * whether the part is a file or a field, or in which charset it is, the answer is a refusal.
+ * The header of one multipart part (RFC 7578, RFC 2183), read strictly: where two readers could disagree
+ * about whether the part is a file or a field, or in which charset it is, the answer is a refusal.
  */
 export type PartHeader = Readonly<{
   name: string;
@@ -31,11 +31,16 @@ export function readPartHeader(text: string): PartHeader | PartProblem {
     if (name === 'content-transfer-encoding' && !/^(?:7bit|8bit|binary)[ \t]*$/i.test(value)) {
       return { status: 415, why: 'a part has a transfer encoding that is not supported' };
     }
-    if (name === 'content-type' && [...value.matchAll(CHARSET)].some(([, charset]) => !PLAIN_CHARSETS.test(charset ?? ''))) {
+    if (
+      name === 'content-type' &&
+      [...value.matchAll(CHARSET)].some(([, charset]) => !PLAIN_CHARSETS.test(charset ?? ''))
+    ) {
       return { status: 415, why: 'a part has a charset that is not supported' };
     }
   }
-  return disposition === undefined ? { status: 400, why: 'a part has no Content-Disposition' } : readDisposition(disposition);
+  return disposition === undefined
+    ? { status: 400, why: 'a part has no Content-Disposition' }
+    : readDisposition(disposition);
 }
 
 function readDisposition(value: string): PartHeader | PartProblem {
@@ -46,10 +51,14 @@ function readDisposition(value: string): PartHeader | PartProblem {
   while (rest !== '') {
     const found = PARAM.exec(rest);
     const key = found?.[1]?.toLowerCase();
-    if (found === null || key === undefined || params.has(key)) return { status: 400, why: 'a Content-Disposition can be read in two ways' };
-    if (!['name', 'filename', 'filename*'].includes(key)) return { status: 400, why: 'a Content-Disposition has an unknown parameter' };
-    // Extended values (RFC 8187) have quotes by their syntax; elsewhere some readers take a single quote for a delimiter.
-    if (key !== 'filename*' && found[3]?.includes("'") === true) return { status: 400, why: 'a parameter has a stray quote' };
+    if (found === null || key === undefined || params.has(key))
+      return { status: 400, why: 'a Content-Disposition can be read in two ways' };
+    if (!['name', 'filename', 'filename*'].includes(key))
+      return { status: 400, why: 'a Content-Disposition has an unknown parameter' };
+    // Extended values (RFC 8187) have quotes by their syntax; elsewhere some readers take a single quote for
+    // a delimiter.
+    if (key !== 'filename*' && found[3]?.includes("'") === true)
+      return { status: 400, why: 'a parameter has a stray quote' };
     params.set(key, found[2] ?? found[3] ?? '');
     rest = rest.slice(found[0].length);
   }
@@ -57,7 +66,8 @@ function readDisposition(value: string): PartHeader | PartProblem {
   if (name === undefined) return { status: 400, why: 'a part has no name' };
   const plain = params.get('filename');
   const extended = params.get('filename*');
-  const filename = extended === undefined ? plain : `${plain ?? ''} ${extended.replace(/^[^']*'[^']*'/, '')}`.trim();
+  const filename =
+    extended === undefined ? plain : `${plain ?? ''} ${extended.replace(/^[^']*'[^']*'/, '')}`.trim();
   // A file without a name is an empty form control, or a field to those who test for emptiness.
   return { name, filename, both: extended !== undefined || plain === '' };
 }

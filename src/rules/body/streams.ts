@@ -24,7 +24,8 @@ export function openMultipart(boundary: string, { book, judge, fields }: BodyWor
   const reader = createMultipartReader(boundary, config, {
     part: ({ name, filename }) => {
       judge.add({ target: 'argname', name: '', text: name, encoding: 'percent' });
-      if (filename !== undefined) judge.add({ target: 'filename', name, text: filename, encoding: 'percent' });
+      if (filename !== undefined)
+        judge.add({ target: 'filename', name, text: filename, encoding: 'percent' });
     },
     field: ({ name }, value) => {
       const text = value.toString('latin1');
@@ -50,12 +51,17 @@ export function openMultipart(boundary: string, { book, judge, fields }: BodyWor
       }
     },
     end: () => drain(problem ?? reader.end()),
-    problem: () => (problem === undefined ? undefined : malformed(idOf(problem), problem.status, problem.why)),
+    problem: () =>
+      problem === undefined ? undefined : malformed(idOf(problem), problem.status, problem.why),
   };
 }
 
 function idOf({ status }: MultipartProblem): string {
-  return status === 413 ? 'MULTIPART-TOO-LARGE' : status === 415 ? 'MULTIPART-ENCODING' : 'MULTIPART-MALFORMED';
+  return status === 413
+    ? 'MULTIPART-TOO-LARGE'
+    : status === 415
+      ? 'MULTIPART-ENCODING'
+      : 'MULTIPART-MALFORMED';
 }
 
 /** Not text: file rules over all of it, and the printable runs in it as raw text. */
@@ -64,7 +70,8 @@ export function openBinary(work: BodyWork): StreamBody {
   const { windowBytes } = work.book.config;
   return {
     *write(chunk) {
-      for (let from = 0; from < chunk.length; from += windowBytes) yield* scan(chunk.subarray(from, from + windowBytes), false, '');
+      for (let from = 0; from < chunk.length; from += windowBytes)
+        yield* scan(chunk.subarray(from, from + windowBytes), false, '');
     },
     end: () => scan(Buffer.alloc(0), true, ''),
     problem: () => undefined,
@@ -85,7 +92,8 @@ function createFileScan({ book, judge }: BodyWork, what: 'file' | 'body'): FileS
     if (fresh > 0 && (ended || fresh >= windowBytes - overlapBytes)) {
       if (book.kinds.file.set.size > 0) judge.add({ target: 'file', name, text: tail, encoding: 'none' });
       if (what === 'body') {
-        for (const [run] of tail.matchAll(PRINTABLE_RUN)) judge.add({ target: 'raw', name: '', text: run, encoding: 'none' });
+        for (const [run] of tail.matchAll(PRINTABLE_RUN))
+          judge.add({ target: 'raw', name: '', text: run, encoding: 'none' });
       }
       tail = tail.slice(-overlapBytes);
       fresh = 0;

@@ -14,7 +14,11 @@ import { foldUtf8 } from '../transform/utf8.js';
 import { addInWindows } from './windows.js';
 
 /** First value of each field, bounded; what policies ask for by name. */
-export type Fields = Readonly<{ set(name: string, value: string): void; get(name: string): string | undefined; seen(): number }>;
+export type Fields = Readonly<{
+  set(name: string, value: string): void;
+  get(name: string): string | undefined;
+  seen(): number;
+}>;
 
 /** A step reads at most so many pairs or leaves. */
 const STEP_ITEMS = 64;
@@ -27,7 +31,8 @@ export function createFields(max: number): Fields {
   return {
     set: (name, value) => {
       seen++;
-      if (kept.size < Math.min(max, FIELDS_KEPT) && !kept.has(name)) kept.set(name, foldUtf8(value.slice(0, FIELD_CHARS)));
+      if (kept.size < Math.min(max, FIELDS_KEPT) && !kept.has(name))
+        kept.set(name, foldUtf8(value.slice(0, FIELD_CHARS)));
     },
     get: (name) => kept.get(name),
     seen: () => seen,
@@ -45,7 +50,10 @@ export function judgeWhole(text: string, kinds: ReadonlySet<BodyKind>, work: Bod
       if (typeof outcome === 'object') problem = outcome;
       else understood = outcome === 'read';
     }
-    if (problem === undefined && (kinds.has('form') || (kinds.has('text') && /^[\w.%[\]+-]{1,100}=/.test(text)))) {
+    if (
+      problem === undefined &&
+      (kinds.has('form') || (kinds.has('text') && /^[\w.%[\]+-]{1,100}=/.test(text)))
+    ) {
       problem = yield* readForm(text, work);
       understood ||= kinds.has('form') && !kinds.has('json');
     }
@@ -57,7 +65,10 @@ export function judgeWhole(text: string, kinds: ReadonlySet<BodyKind>, work: Bod
   return { steps: run(), problem: () => problem };
 }
 
-function* readJson(text: string, { book, judge, fields }: BodyWork): Generator<void, Finding | 'read' | 'broken'> {
+function* readJson(
+  text: string,
+  { book, judge, fields }: BodyWork,
+): Generator<void, Finding | 'read' | 'broken'> {
   const { config } = book;
   const walker = createJsonWalker(text, config.jsonDepth);
   let read = 0;
@@ -68,10 +79,16 @@ function* readJson(text: string, { book, judge, fields }: BodyWork): Generator<v
       yield;
       continue;
     }
-    if (leaf.kind !== 'key') fields.set(leaf.path, leaf.raw.length > FIELD_CHARS * 4 ? leaf.raw : decodeEscapes(leaf.raw));
-    if (fields.seen() > config.maxFields) return malformed('BODY-TOO-MANY-FIELDS', 413, 'the body has too many fields');
+    if (leaf.kind !== 'key')
+      fields.set(leaf.path, leaf.raw.length > FIELD_CHARS * 4 ? leaf.raw : decodeEscapes(leaf.raw));
+    if (fields.seen() > config.maxFields)
+      return malformed('BODY-TOO-MANY-FIELDS', 413, 'the body has too many fields');
     if (leaf.kind === 'string' && leaf.raw.length > config.windowBytes) {
-      yield* addInWindows(judge, { target: 'json', name: leaf.path, text: leaf.raw, encoding: 'none' }, config);
+      yield* addInWindows(
+        judge,
+        { target: 'json', name: leaf.path, text: leaf.raw, encoding: 'none' },
+        config,
+      );
       addNestedJson(judge, { target: 'json', name: leaf.path, text: leaf.raw.slice(0, config.windowBytes) });
     } else addLeaf(judge, leaf, 'json');
     if (++read % STEP_ITEMS === 0 || judge.pending() >= config.windowBytes / 4) yield;
@@ -80,7 +97,9 @@ function* readJson(text: string, { book, judge, fields }: BodyWork): Generator<v
   return walker.state() === 'done' ? 'read' : 'broken';
 }
 
-/** Parts under a boundary that the header did not declare: each value counts, besides the whole as raw text. */
+/**
+ * Parts under a boundary that the header did not declare: each value counts, besides the whole as raw text.
+ */
 function* readParts(text: string, work: BodyWork): Generator<void> {
   const bytes = Buffer.from(text, 'latin1');
   const boundary = sniffBoundary(bytes);
@@ -102,12 +121,17 @@ function* readForm(text: string, { book, judge, fields }: BodyWork): Generator<v
     if (pair.length > config.windowBytes) {
       const name = pair.slice(0, Math.max(0, pair.indexOf('=')));
       fields.set(decodeForm(name.slice(0, 200)), pair.slice(name.length + 1));
-      yield* addInWindows(judge, { target: 'form', name: name.slice(0, 100), text: pair, encoding: 'form' }, config);
+      yield* addInWindows(
+        judge,
+        { target: 'form', name: name.slice(0, 100), text: pair, encoding: 'form' },
+        config,
+      );
     } else {
       addPairs(judge, pair, 'form', (name, value) => fields.set(decodeForm(name), decodeForm(value)));
       if (judge.pending() >= config.windowBytes / 4) yield;
     }
-    if (fields.seen() > config.maxFields) return malformed('BODY-TOO-MANY-FIELDS', 413, 'the body has too many fields');
+    if (fields.seen() > config.maxFields)
+      return malformed('BODY-TOO-MANY-FIELDS', 413, 'the body has too many fields');
   }
   return undefined;
 }

@@ -1,4 +1,6 @@
-/** Long text and bytes in windows that overlap, so that the cost is linear and the event loop gets its turn. */
+/**
+ * Long text and bytes in windows that overlap, so that the cost is linear and the event loop gets its turn.
+ */
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Finding } from '../../core/finding.js';
 import type { MaybePromise } from '../engine.js';
@@ -14,7 +16,10 @@ const TURN_MS = 8;
  * Answers at once where all is done within one piece and one turn, which has begun at `began` (ms).
  */
 export function runSteps(
-  steps: Iterator<void>, judge: Judge, pieceChars: number, began = performance.now(),
+  steps: Iterator<void>,
+  judge: Judge,
+  pieceChars: number,
+  began = performance.now(),
 ): MaybePromise<readonly Finding[]> {
   const found: Finding[] = [];
   let turn = began;

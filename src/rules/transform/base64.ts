@@ -1,4 +1,6 @@
-/** Base64 of a whole value (RFC 4648, both alphabets), taken only where it decodes to mostly printable text. */
+/**
+ * Base64 of a whole value (RFC 4648, both alphabets), taken only where it decodes to mostly printable text.
+ */
 const ALPHABET = /^[A-Za-z0-9+/_ -]{12,}={0,2}$/;
 const PROBE_CHARS = 32;
 
@@ -13,6 +15,7 @@ export function decodeBase64(text: string): string | undefined {
 
 function isPrintable(bytes: Buffer): boolean {
   let odd = 0;
-  for (const byte of bytes) if (byte > 0x7e || (byte < 0x20 && byte !== 9 && byte !== 10 && byte !== 13 && byte !== 0)) odd++;
+  for (const byte of bytes)
+    if (byte > 0x7e || (byte < 0x20 && byte !== 9 && byte !== 10 && byte !== 13 && byte !== 0)) odd++;
   return odd * 10 <= bytes.length;
 }

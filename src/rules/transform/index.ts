@@ -1,4 +1,6 @@
-/** Everything that runs, in order: decoders round by round to a fixpoint, then the views of each decoded form. */
+/**
+ * Everything that runs, in order: decoders round by round to a fixpoint, then the views of each decoded form.
+ */
 import { entities } from './entities.js';
 import { escapes } from './escapes.js';
 import { percent } from './percent.js';
@@ -15,5 +17,10 @@ export { invisible };
 
 /** Names that a rule may list under `transformations`. */
 export const TRANSFORMATION_NAMES: ReadonlySet<string> = new Set([
-  'url', 'base64', 'utf8', invisible.name, ...DECODERS.map(({ name }) => name), ...VIEWS.map(({ name }) => name),
+  'url',
+  'base64',
+  'utf8',
+  invisible.name,
+  ...DECODERS.map(({ name }) => name),
+  ...VIEWS.map(({ name }) => name),
 ]);

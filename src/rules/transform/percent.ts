@@ -1,4 +1,7 @@
-/** Percent-decoding (RFC 3986 section 2.1) and IIS `%uXXXX`. Invalid sequences stay as they are, as in browsers. */
+/**
+ * Percent-decoding (RFC 3986 section 2.1) and IIS `%uXXXX`. Invalid sequences stay as they are, as in
+ * browsers.
+ */
 import type { Transformation } from './transformation.js';
 import { foldUtf8 } from './utf8.js';
 

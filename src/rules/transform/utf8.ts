@@ -1,6 +1,6 @@
 /**
- * UTF-8 from bytes held as Latin-1 characters (RFC 3629). Overlong forms become the character they stand for, as
- * lenient decoders read them; other invalid bytes stay Latin-1 characters. Full-width forms become ASCII.
+ * UTF-8 from bytes held as Latin-1 characters (RFC 3629). Overlong forms become the character they stand for,
+ * as lenient decoders read them; other invalid bytes stay Latin-1 characters. Full-width forms become ASCII.
  */
 import type { Transformation } from './transformation.js';
 
@@ -10,8 +10,16 @@ const OVERLONG = /[\xc0\xc1][\x80-\xbf]|\xe0[\x80-\x9f][\x80-\xbf]|\xf0[\x80-\x8
 const WIDE = /[\uff01-\uff5e\u3000\u2044\u2215\u29f8\u02b9\u02bc\u2032\ufe64\ufe65\u2024]/;
 const WIDE_ALL = new RegExp(WIDE.source, 'g');
 const SINGLE: Readonly<Record<string, string>> = {
-  '\u3000': ' ', '\u2044': '/', '\u2215': '/', '\u29f8': '/', '\u02b9': "'", '\u02bc': "'", '\u2032': "'",
-  '\ufe64': '<', '\ufe65': '>', '\u2024': '.',
+  '\u3000': ' ',
+  '\u2044': '/',
+  '\u2215': '/',
+  '\u29f8': '/',
+  '\u02b9': "'",
+  '\u02bc': "'",
+  '\u2032': "'",
+  '\ufe64': '<',
+  '\ufe65': '>',
+  '\u2024': '.',
 };
 
 export function foldUtf8(text: string): string {

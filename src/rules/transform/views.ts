@@ -1,6 +1,7 @@
 /**
- * Views: what a shell, an SQL parser or a file system would make of the text. They stand beside the decoded form
- * and are not decoded further. Each is linear: comments are found with indexOf, all patterns have bounded runs.
+ * Views: what a shell, an SQL parser or a file system would make of the text. They stand beside the decoded
+ * form and are not decoded further. Each is linear: comments are found with indexOf, all patterns have
+ * bounded runs.
  */
 import type { Transformation } from './transformation.js';
 
@@ -35,14 +36,20 @@ export const concat: Transformation = {
   apply: (text) => text.replace(CONCAT, ''),
 };
 
-/** Quotes, carets, backslashes and empty variables inside words; `$IFS` and `{a,b}` as the space they stand for. */
+/**
+ * Quotes, carets, backslashes and empty variables inside words; `$IFS` and `{a,b}` as the space they stand
+ * for.
+ */
 export const shell: Transformation = {
   name: 'shell',
   apply: (text) =>
     SHELL_ODD.test(text)
       ? text
           .replace(/\$(?:\{IFS[^}]{0,40}\}|IFS)(?:\$\d)?/g, ' ')
-          .replace(/\{([^\s{},]{1,60}),([^\s{}]{1,200})\}/g, (_whole, a: string, b: string) => `${a} ${b.replaceAll(',', ' ')}`)
+          .replace(
+            /\{([^\s{},]{1,60}),([^\s{}]{1,200})\}/g,
+            (_whole, a: string, b: string) => `${a} ${b.replaceAll(',', ' ')}`,
+          )
           .replace(/\$(?:[@*!#_0-9]|\{?[a-zA-Z_]\w{0,40}\}?)/g, '')
           .replace(FENCE_OR_QUOTE, (found) => (found.length > 1 ? found : ''))
       : text,
@@ -69,7 +76,8 @@ function dropComments(text: string, instead: string): string {
     const close = open < 0 ? -1 : text.indexOf('*/', open + 2);
     if (close < 0) break;
     // MySQL runs what stands in `/*! … */`, so it stays in the text.
-    const kept = text[open + 2] === '!' ? ` ${text.slice(open + 3, close).replace(/^\d{5,6}/, '')} ` : instead;
+    const kept =
+      text[open + 2] === '!' ? ` ${text.slice(open + 3, close).replace(/^\d{5,6}/, '')} ` : instead;
     out += text.slice(from, open) + kept;
     from = close + 2;
   }
