@@ -187,7 +187,12 @@ const CHILD = `
   let beats = 0;
   const pulse = setInterval(() => beats++, 10);
   for (let n = 0; n < 9000; n++) log.line(JSON.stringify({ n, pid: process.pid, pad: 'y'.repeat(300) }));
-  setTimeout(async () => { clearInterval(pulse); const lost = await log.close(+process.env.WAIT); process.send({ beats, lost }); process.exit(0); }, 400);
+  setTimeout(async () => {
+    clearInterval(pulse);
+    const lost = await log.close(+process.env.WAIT);
+    process.send({ beats, lost });
+    process.exit(0);
+  }, 400);
 `;
 
 type Child = {
