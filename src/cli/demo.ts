@@ -70,8 +70,11 @@ Tidegate stands at ${gate} in front of a demo origin. Try, in another shell:
   what was refused      curl -s ${admin}/decisions
   the metrics           curl -s ${admin}/metrics
 
-Each request's decision is a JSON line below;
-\`npx tidegate explain --config deploy/demo/gate.yaml --event FILE\` reads one that was saved to FILE, or from standard input with \`--event -\`. Ctrl-C ends the demo.
+Each request's decision is a JSON line below; \`--event -\` reads one from standard input:
+
+  npx tidegate explain --config deploy/demo/gate.yaml --event FILE
+
+Ctrl-C ends the demo.
 
 `;
 }

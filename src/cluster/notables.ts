@@ -5,7 +5,7 @@
  */
 import type { DecisionEvent } from '../core/event.js';
 
-export type Notables = {
+export type NotableQueue = {
   push(event: DecisionEvent): void;
   /** Sends what waits. */
   flush(): void;
@@ -18,7 +18,7 @@ type Options = Readonly<{ max?: number; everyMs?: number }>;
 export function createNotables(
   send: (events: readonly DecisionEvent[]) => boolean,
   options: Options = {},
-): Notables {
+): NotableQueue {
   const { max = 50, everyMs = 250 } = options;
   let waiting: DecisionEvent[] = [];
   let skipped = 0;

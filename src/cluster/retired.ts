@@ -1,8 +1,7 @@
 /**
  * What workers that died had counted: kept in the sum for ever, so that no counter falls, in bounded room.
  */
-import { AggregatorRegistry } from 'prom-client';
-import { retired, type MetricSnapshot } from '../telemetry/metrics.js';
+import { joined, retired, type MetricSnapshot } from '../telemetry/metrics.js';
 
 export type Retired = {
   add(snapshot: MetricSnapshot): void;
@@ -29,11 +28,6 @@ export function createRetired(max = 8): Retired {
     snapshots: () => kept,
     settled: () => joining,
   };
-}
-
-async function joined(snapshots: readonly MetricSnapshot[]): Promise<MetricSnapshot> {
-  // The library's types know only its own wire objects; a snapshot is one.
-  return AggregatorRegistry.aggregate(snapshots as never).getMetricsAsJSON();
 }
 
 /** The value of a gauge without labels; 0 where it is not there. `name` with its prefix. */

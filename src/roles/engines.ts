@@ -85,8 +85,7 @@ export async function buildEngines(config: Config, deps: EngineDeps): Promise<En
     refuseUnknownHost: config.unknownHost === 'refuse',
     onFault: deps.onFault ?? ((fault) => log('warn', fault.message, { code: fault.code })),
   });
-  await reputation.start();
-  await upstreams.start();
+  const close = await startAll([reputation, upstreams]);
   const snapshot: Snapshot = {
     config,
     settings: {
@@ -108,10 +107,24 @@ export async function buildEngines(config: Config, deps: EngineDeps): Promise<En
     snapshot,
     reputation,
     ruleCount: rules.ruleCount,
-    async close() {
-      await Promise.all([reputation.close(), upstreams.close()]);
-    },
+    close,
   };
+}
+
+type Startable = { start(): Promise<void>; close(): void | Promise<void> };
+
+/** One after the other; where one cannot start, all are closed again. Answers what closes them. */
+async function startAll(parts: readonly Startable[]): Promise<() => Promise<void>> {
+  const close = async (): Promise<void> => {
+    await Promise.all(parts.map((part) => part.close()));
+  };
+  try {
+    for (const part of parts) await part.start();
+  } catch (error) {
+    await close();
+    throw error;
+  }
+  return close;
 }
 
 /** Only rules raise a source's score: never a limit, a list, or our own 4xx for what could not be read. */

@@ -7,7 +7,7 @@ import { hostname } from 'node:os';
 import path from 'node:path';
 import { ipcChannel, type IpcChannel } from '../cluster/ipc-channel.js';
 import { TOPICS, type SnapshotMessage } from '../cluster/messages.js';
-import { createNotables } from '../cluster/notables.js';
+import { createNotables, type NotableQueue } from '../cluster/notables.js';
 import type { Config } from '../config/schema.js';
 import { systemClock } from '../core/clock.js';
 import { describeFault, type Fault } from '../core/errors.js';
@@ -15,7 +15,7 @@ import { ipcStore } from '../limits/index.js';
 import { createGate, type Gate } from '../proxy/gate.js';
 import { createEventLog, type EventLog } from '../telemetry/log.js';
 import { createMetrics, type Metrics } from '../telemetry/metrics.js';
-import { createTelemetry } from '../telemetry/telemetry.js';
+import { createTelemetry, type Telemetry } from '../telemetry/telemetry.js';
 import { buildEngines, type Engines } from './engines.js';
 
 const FAULT_NOTE_MS = 10_000;
@@ -96,31 +96,7 @@ async function open(message: SnapshotMessage<Config>, deps: OpenDeps): Promise<P
     emit: telemetry.emit,
     onFault: (error) => log.note('error', describeFault(error)),
   });
-  metrics.gauge('requests_in_flight', 'Requests under way.', () => gate.stats().inFlight);
-  metrics.gauge('connections', 'Open client connections.', () => gate.stats().connections);
-  metrics.gauge(
-    'held_body_bytes',
-    'Bytes of request bodies held back for judging.',
-    () => gate.stats().heldBytes,
-  );
-  metrics.gauge(
-    'held_body_refused',
-    'Requests refused since too many bodies were held.',
-    () => gate.stats().heldRefused,
-  );
-  metrics.gauge('log_lines_dropped', 'Log lines lost to a slow or broken sink.', () => log.dropped());
-  metrics.gauge('events_dropped', 'Decision events dropped before the log.', () => telemetry.dropped());
-  metrics.gauge(
-    'store_timeouts',
-    'Limit checks the supervisor did not answer in time.',
-    () => store.stats().timeouts,
-  );
-  metrics.gauge(
-    'decisions_not_shown',
-    'Notable decisions in the log only, not on the admin listener.',
-    notables.skipped,
-  );
-  metrics.gauge('ipc_dropped', 'Messages to the supervisor that were not sent.', channel.dropped);
+  registerGauges({ metrics, gate, log, telemetry, notables, store, channel });
   const listen = await gate.listen();
   channel.send(TOPICS.ready, { listen, rules: engines.ruleCount, version: message.version });
   const flush = (): void => {
@@ -128,6 +104,31 @@ async function open(message: SnapshotMessage<Config>, deps: OpenDeps): Promise<P
     notables.flush();
   };
   return { gate, engines, config, log, metrics, flush };
+}
+
+type Gauged = Readonly<{
+  metrics: Metrics;
+  gate: Gate;
+  log: EventLog;
+  telemetry: Telemetry;
+  notables: NotableQueue;
+  store: OpenDeps['store'];
+  channel: IpcChannel;
+}>;
+
+function registerGauges({ metrics, gate, log, telemetry, notables, store, channel }: Gauged): void {
+  const gauges: readonly [name: string, help: string, read: () => number][] = [
+    ['requests_in_flight', 'Requests under way.', () => gate.stats().inFlight],
+    ['connections', 'Open client connections.', () => gate.stats().connections],
+    ['held_body_bytes', 'Bytes of request bodies held back for judging.', () => gate.stats().heldBytes],
+    ['held_body_refused', 'Requests refused since too many bodies were held.', () => gate.stats().heldRefused],
+    ['log_lines_dropped', 'Log lines lost to a slow or broken sink.', log.dropped],
+    ['events_dropped', 'Decision events dropped before the log.', telemetry.dropped],
+    ['store_timeouts', 'Limit checks the supervisor did not answer in time.', () => store.stats().timeouts],
+    ['decisions_not_shown', 'Notable decisions that only the log has.', notables.skipped],
+    ['ipc_dropped', 'Messages to the supervisor that were not sent.', channel.dropped],
+  ];
+  for (const [name, help, read] of gauges) metrics.gauge(name, help, read);
 }
 
 async function swap(
@@ -147,6 +148,7 @@ async function swap(
   const before = parts.engines;
   parts.engines = engines;
   parts.config = message.config;
+  parts.metrics.addSites(message.config.sites.map((site) => site.name));
   parts.gate.swap(engines.snapshot);
   log.reopen();
   deps.channel.send(TOPICS.swapped, { version: message.version });

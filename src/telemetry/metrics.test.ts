@@ -134,3 +134,13 @@ t.test("workers' counters sum, also after some were replaced", async (test) => {
 t.test('no snapshot at all is an empty page', async (test) => {
   test.equal(await sumOf([]), '');
 });
+
+t.test('a site that a reload brought is counted by its name', async (test) => {
+  const metrics = open();
+  metrics.record(eventFor({ site: 'blog' }));
+  metrics.addSites(['shop', 'blog']);
+  metrics.record(eventFor({ site: 'blog' }));
+  metrics.record(eventFor({ site: 'shop' }));
+  const text = await sumOf([overIpc(await metrics.snapshot())]);
+  for (const site of ['other', 'blog', 'shop']) test.match(text, new RegExp(`site="${site}",[^}]*\\} 1\n`), site);
+});

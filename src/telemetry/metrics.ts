@@ -15,12 +15,15 @@ export type Metrics = {
   record(event: DecisionEvent): void;
   /** Gauges that are read when asked: in flight, held bytes, dropped lines … */
   gauge(name: string, help: string, read: () => number): void;
+  /** Sites that a reload brought; those that went stay, since their counters do. */
+  addSites(names: readonly string[]): void;
   snapshot(): Promise<MetricSnapshot>;
 };
 
 const METHODS = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']);
 const ACTIONS = new Set(['pass', 'observe', 'block', 'limit', 'throttle', 'error']);
 const FINDINGS_MAX = 2000;
+const SITES_MAX = 1000;
 const STAGE_NAMES = ['reputation', 'limits', 'headers', 'rules', 'decision', 'total'] as const;
 const STAGE_SECONDS = [5e-6, 1e-5, 2e-5, 4e-5, 8e-5, 1.6e-4, 3.2e-4, 1e-3, 5e-3, 25e-3, 0.1, 1];
 const UPSTREAM_SECONDS = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
@@ -36,7 +39,8 @@ export function createMetrics(config: MetricsConfig, sets: MetricSets): Metrics 
   const counters = openCounters(prefix, registry);
   const observe = openHistograms(prefix, registry);
   buildInfo(prefix, registry);
-  const requestTally = requestTallies(counters, new Set(sets.sites));
+  const sites = new Set(sets.sites);
+  const requestTally = requestTallies(counters, sites);
   const findingTally = findingTallies(counters);
   const { aborts, bytesIn, bytesOut, retries } = counters;
 
@@ -55,6 +59,9 @@ export function createMetrics(config: MetricsConfig, sets: MetricSets): Metrics 
       if (event.error !== undefined) countUp(counters.upstreamErrors[errorKind(event.upstream?.error)]);
       // Every eighth request is enough for a histogram and keeps seven lookups off the others.
       if ((sampled++ & 7) === 0) observe(event);
+    },
+    addSites(names) {
+      for (const name of names) if (sites.size < SITES_MAX) sites.add(name);
     },
     gauge(name, help, read) {
       new Gauge({

@@ -1,4 +1,4 @@
-/** Supervisor and workers as processes: replacement, reload of all or none, drain, ends, starts that must fail. */
+/** Supervisor and workers as processes: replacement, reload of all or none, drain, starts that must fail. */
 import { createServer, type AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
@@ -20,6 +20,8 @@ const RESTART_MS = 15_000;
 const controlsOf = async (gate: Gate): Promise<Controls> =>
   (await (await gate.admin('/controls')).json()) as Controls;
 
+const pidsOf = async (gate: Gate): Promise<number[]> => (await controlsOf(gate)).workers.map(({ pid }) => pid);
+
 const post = (gate: Gate, path: string, body?: unknown): Promise<Response> =>
   gate.admin(path, {
     method: 'POST',
@@ -28,8 +30,8 @@ const post = (gate: Gate, path: string, body?: unknown): Promise<Response> =>
   });
 
 /** Asks again until the answer fits; the last answer otherwise. */
-async function eventually<T>(ask: () => Promise<T>, fits: (answer: T) => boolean, ms = RESTART_MS): Promise<T> {
-  const untilMs = Date.now() + ms;
+async function eventually<T>(ask: () => Promise<T>, fits: (answer: T) => boolean): Promise<T> {
+  const untilMs = Date.now() + RESTART_MS;
   for (;;) {
     const answer = await ask();
     if (fits(answer) || Date.now() > untilMs) return answer;
@@ -62,7 +64,7 @@ t.test('all workers killed at once: both come back on the same port, and no coun
   const at = await bench(test, { workers: 2 });
   for (let n = 0; n < 20; n++) await statusOf(at);
   const before = await eventually(() => requestsTotal(at.gate), (total) => total >= 20);
-  const old = at.gate.workers();
+  const old = await pidsOf(at.gate);
   for (const pid of old) process.kill(pid, 'SIGKILL');
   const now = await eventually(
     () => controlsOf(at.gate),
@@ -78,9 +80,8 @@ t.test('all workers killed at once: both come back on the same port, and no coun
 
 t.test('a worker that starts while the config changes ends up with the newest', async (test) => {
   const at = await bench(test, { workers: 2 });
-  const [victim] = at.gate.workers();
+  const [victim] = await pidsOf(at.gate);
   if (victim !== undefined) process.kill(victim, 'SIGKILL');
-  let version = 0;
   const whole = ({ workers }: Controls): boolean => workers.filter(({ ready }) => ready).length === 2;
   for (let n = 0; n < 12; n++) {
     at.gate.writeConfig(withHosts(at, ['app.test', `h${n}.test`]));
@@ -91,8 +92,10 @@ t.test('a worker that starts while the config changes ends up with the newest', 
     () => controlsOf(at.gate),
     (state) => whole(state) && state.workers.every((worker) => worker.version === state.version),
   );
-  version = now.version;
-  test.strictSame(now.workers.map((worker) => worker.version), [version, version]);
+  test.strictSame(
+    now.workers.map(({ version }) => version),
+    [now.version, now.version],
+  );
   const seen = await Promise.all(Array.from({ length: 8 }, () => statusOf(at, 'h11.test')));
   test.strictSame([...new Set(seen)], [200], 'every worker knows the last host');
 });
@@ -134,7 +137,8 @@ t.test('the mode is changed by hand until the next reload', async (test) => {
   test.equal(await attack(), 403, 'not without the token');
   test.equal((await post(at.gate, '/mode', { mode: 'observe', site: 'nowhere' })).status, 404);
   test.equal((await post(at.gate, '/mode', { mode: 'observe' })).status, 200);
-  test.strictSame(await Promise.all([attack(), attack(), attack()]), [200, 200, 200], 'every worker observes');
+  const seen = await Promise.all([attack(), attack(), attack()]);
+  test.strictSame(seen, [200, 200, 200], 'every worker observes');
   test.equal((await post(at.gate, '/reload')).status, 200);
   test.equal(await attack(), 403, 'the file holds again');
 });
@@ -176,22 +180,25 @@ async function stuck(at: Bench): Promise<RawConnection> {
   return connection;
 }
 
-const ends: { name: string; signals: NodeJS.Signals[]; drain: string; ms: number; code: number | null }[] = [
+type End = { name: string; signals: NodeJS.Signals[]; drain: string; ms: number; code: number | null };
+
+const ends: readonly End[] = [
   { name: 'the drain has an end', signals: ['SIGTERM'], drain: '500ms', ms: 4_000, code: 0 },
-  { name: 'a second signal ends all at once', signals: ['SIGTERM', 'SIGINT'], drain: '30s', ms: 2_000, code: 1 },
-  { name: 'workers do not outlive the supervisor', signals: ['SIGKILL'], drain: '500ms', ms: 4_000, code: null },
+  { name: 'a second signal ends all', signals: ['SIGTERM', 'SIGINT'], drain: '30s', ms: 2_000, code: 1 },
+  { name: 'workers follow the supervisor', signals: ['SIGKILL'], drain: '500ms', ms: 4_000, code: null },
 ];
 for (const { name, signals, drain, ms, code } of ends) {
   t.test(`${name}, even with a request that never ends`, async (test) => {
     const at = await bench(test, { workers: 2, timeouts: { drain } });
     const connection = await stuck(at);
-    const workers = at.gate.workers();
+    const workers = await pidsOf(at.gate);
     test.equal(workers.length, 2);
     for (const signal of signals) {
       at.gate.child.kill(signal);
       await sleep(200);
     }
-    test.ok(await until(() => at.gate.exit !== undefined && !workers.some(isAlive), ms), 'nothing is left running');
+    const over = (): boolean => at.gate.exit !== undefined && !workers.some(isAlive);
+    test.ok(await until(over, ms), 'nothing is left running');
     test.equal(at.gate.exit?.code, code);
     connection.destroy();
   });
@@ -205,7 +212,14 @@ async function takenPort(test: Test): Promise<number> {
   return (holder.address() as AddressInfo).port;
 }
 
-const misfits: { name: string; config: (port: number) => ConfigTree; env?: Record<string, string>; says: RegExp }[] = [
+type Misfit = {
+  name: string;
+  config: (port: number) => ConfigTree;
+  env?: Record<string, string>;
+  says: RegExp;
+};
+
+const misfits: readonly Misfit[] = [
   {
     name: 'the port of the gate is taken',
     config: (port) => ({ workers: 2, listen: `127.0.0.1:${port}` }),
