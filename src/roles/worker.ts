@@ -121,7 +121,11 @@ function registerGauges({ metrics, gate, log, telemetry, notables, store, channe
     ['requests_in_flight', 'Requests under way.', () => gate.stats().inFlight],
     ['connections', 'Open client connections.', () => gate.stats().connections],
     ['held_body_bytes', 'Bytes of request bodies held back for judging.', () => gate.stats().heldBytes],
-    ['held_body_refused', 'Requests refused since too many bodies were held.', () => gate.stats().heldRefused],
+    [
+      'held_body_refused',
+      'Requests refused since too many bodies were held.',
+      () => gate.stats().heldRefused,
+    ],
     ['log_lines_dropped', 'Log lines lost to a slow or broken sink.', log.dropped],
     ['events_dropped', 'Decision events dropped before the log.', telemetry.dropped],
     ['store_timeouts', 'Limit checks the supervisor did not answer in time.', () => store.stats().timeouts],

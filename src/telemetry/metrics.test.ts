@@ -142,5 +142,6 @@ t.test('a site that a reload brought is counted by its name', async (test) => {
   metrics.record(eventFor({ site: 'blog' }));
   metrics.record(eventFor({ site: 'shop' }));
   const text = await sumOf([overIpc(await metrics.snapshot())]);
-  for (const site of ['other', 'blog', 'shop']) test.match(text, new RegExp(`site="${site}",[^}]*\\} 1\n`), site);
+  for (const site of ['other', 'blog', 'shop'])
+    test.match(text, new RegExp(`site="${site}",[^}]*\\} 1\n`), site);
 });

@@ -20,7 +20,8 @@ const RESTART_MS = 15_000;
 const controlsOf = async (gate: Gate): Promise<Controls> =>
   (await (await gate.admin('/controls')).json()) as Controls;
 
-const pidsOf = async (gate: Gate): Promise<number[]> => (await controlsOf(gate)).workers.map(({ pid }) => pid);
+const pidsOf = async (gate: Gate): Promise<number[]> =>
+  (await controlsOf(gate)).workers.map(({ pid }) => pid);
 
 const post = (gate: Gate, path: string, body?: unknown): Promise<Response> =>
   gate.admin(path, {
@@ -63,7 +64,10 @@ const withHosts = ({ up }: Bench, hosts: string[], more: ConfigTree = {}): Confi
 t.test('all workers killed at once: both come back on the same port, and no counter falls', async (test) => {
   const at = await bench(test, { workers: 2 });
   for (let n = 0; n < 20; n++) await statusOf(at);
-  const before = await eventually(() => requestsTotal(at.gate), (total) => total >= 20);
+  const before = await eventually(
+    () => requestsTotal(at.gate),
+    (total) => total >= 20,
+  );
   const old = await pidsOf(at.gate);
   for (const pid of old) process.kill(pid, 'SIGKILL');
   const now = await eventually(
@@ -74,7 +78,10 @@ t.test('all workers killed at once: both come back on the same port, and no coun
   test.equal(now.restarts, 2, 'both deaths are counted');
   test.equal((await at.gate.admin('/readyz')).status, 200);
   await passes(test, 'on the port of before', at, {});
-  const after = await eventually(() => requestsTotal(at.gate), (total) => total > before);
+  const after = await eventually(
+    () => requestsTotal(at.gate),
+    (total) => total > before,
+  );
   test.ok(after > before && after <= before + 3, 'the sum goes on', { before, after });
 });
 
