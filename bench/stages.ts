@@ -50,7 +50,7 @@ async function main(): Promise<void> {
 sites: [{ name: bench, hosts: ["*"], upstreams: ["http://127.0.0.1:9"] }]
 limits:
   policies:
-    - { name: ingress, match: { path: "/**" }, by: [ip], limit: 100000000/10s }
+    - { name: ingress, match: { path: "/**" }, by: [ip], limit: 1000000/1s }
 reputation: { asn: { database: deploy/demo/asn-sample.mmdb } }
 `;
   const config = parseConfig(text, path.join(root, 'bench.yaml'));

@@ -89,7 +89,7 @@ workers: 1
 sites: [{ name: bench, hosts: ["*"], upstreams: ["http://127.0.0.1:${PORTS.origin}"] }]
 limits:
   policies:
-    - { name: ingress, match: { path: "/**" }, by: [ip], limit: 100000000/10s }
+    - { name: ingress, match: { path: "/**" }, by: [ip], limit: 1000000/1s }
 log: { file: ${path.join(folder, 'gate.log')} }
 admin: { listen: "127.0.0.1:${PORTS.admin}" }
 `,
