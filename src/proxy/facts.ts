@@ -61,14 +61,13 @@ export function buildFacts(input: FactsInput, settings: FactsSettings): RequestF
   const hostHeader = headers.get('host');
   if (hostHeader === undefined && input.httpVersion !== '1.0')
     return malformed('HOST-MISSING', 'no Host header');
-  let host = hostHeader === undefined || hostHeader === '' ? '' : canonicalHost(hostHeader);
+  const host = hostHeader === undefined || hostHeader === '' ? '' : canonicalHost(hostHeader);
   if (host === undefined) return malformed('HOST-MALFORMED', 'the Host header is not a host');
   let target = input.target;
   if (target.charCodeAt(0) !== 0x2f) {
     const absolute = originForm(input, host);
     if (typeof absolute !== 'string') return absolute;
     target = absolute;
-    if (host === '') host = '';
   }
   if (TARGET_BAD.test(target) || UNFORWARDABLE.test(target)) {
     return malformed('TARGET-MALFORMED', 'the request target has a character that may not stand there');
