@@ -147,10 +147,26 @@ function openFront(listener: Listener, deps: HandleDeps, baseDir: string): Front
     onClientError(deps, error, socket as Socket),
   );
   (server as { httpAllowHalfOpen?: boolean }).httpAllowHalfOpen = true;
+  server.on('connection', dropIfGone);
   const outer = listener.proxyProtocol ? withProxyProtocol(server, proxied, config) : server;
   const front: Front = { server, outer, listener };
   applyLimits(front, config);
   return front;
+}
+
+type Handle = Readonly<{ getpeername?: (out: object) => number }>;
+
+/**
+ * A connection reset before it was read shows its bytes and then a plain end, as a half-closed client's would
+ * be; only that the kernel knows no peer any more tells them apart.
+ */
+function dropIfGone(socket: Socket): void {
+  const ended = (): void => {
+    const handle = (socket as unknown as { _handle?: Handle | null })._handle;
+    if (typeof handle?.getpeername === 'function' && handle.getpeername({}) !== 0) socket.destroy();
+  };
+  if (socket.remoteAddress === undefined) socket.destroy();
+  else socket.once('end', ended);
 }
 
 function applyLimits({ server, outer }: Front, config: ProxyConfig): void {

@@ -1,5 +1,6 @@
 /** The life of a request on one screen: facts → head → body → answer or origin → event. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
 import { Readable } from 'node:stream';
 import type { Decision } from '../core/decision.js';
 import type { DecisionEvent } from '../core/event.js';
@@ -57,11 +58,32 @@ export function handle(
   const life: Life = { deps, request, response, exchange, facts, via, expectContinue };
   deps.inFlight.now++;
   response.once('close', () => conclude(life));
+  if (response.socket === null) closeWith(request.socket, response);
   if (deps.draining()) response.shouldKeepAlive = false;
   exchange.run = snapshot.pipeline.open(facts);
   const decision = snapshot.pipeline.head(exchange.run);
   if (!(decision instanceof Promise)) return afterHead(life, decision);
   decision.then((late) => afterHead(life, late)).catch((error: unknown) => failed(life, error));
+}
+
+const queued = new WeakMap<Socket, Set<ServerResponse>>();
+
+/** A pipelined request's answer waits for those before it; until its turn Node does not tell it of the end. */
+function closeWith(socket: Socket, response: ServerResponse): void {
+  let waiting = queued.get(socket);
+  if (waiting === undefined) {
+    const all = (waiting = new Set<ServerResponse>());
+    queued.set(socket, all);
+    socket.once('close', () => {
+      for (const one of all) {
+        if (one.destroyed) continue;
+        one.destroy();
+        one.emit('close');
+      }
+    });
+  }
+  waiting.add(response);
+  response.once('close', () => waiting.delete(response));
 }
 
 export function factsOf(

@@ -77,13 +77,38 @@ t.test('D01 (d): client aborts while queued for an origin connection', async (te
   const at = await bench(test, { caps: { upstreamConnections: 2 } });
   at.up.script = () => undefined;
   const clients = await Promise.all(Array.from({ length: 12 }, () => RawConnection.open(at.gate.port)));
-  for (const client of clients) await client.send(request({ target: '/silent' }));
-  await until(() => at.up.completed >= 2, 2000);
-  for (const client of clients) client.reset();
-  test.ok(await until(() => at.up.open === 0, 1500), 'origin connections are gone', { open: at.up.open });
-  const seen = at.up.completed;
-  await sleep(200);
-  test.equal(at.up.completed, seen, 'queued requests of clients that left are never sent');
+  for (const [n, client] of clients.entries()) await client.send(request({ target: `/silent/${n}` }));
+  test.ok(await until(() => at.up.completed === 2), 'two are at the origin');
+  const inFlight = async (): Promise<number> => {
+    const text = await (await at.gate.admin('/metrics')).text();
+    return Number(/^tidegate_requests_in_flight\S* (\d+)/m.exec(text)?.[1]);
+  };
+  test.ok(await until(async () => (await inFlight()) === 12), 'ten wait for their turn');
+  const served = new Set(at.up.requests.map(({ target }) => Number(target.split('/').at(-1))));
+  for (const [n, client] of clients.entries()) if (!served.has(n)) client.reset();
+  const aborts = () => at.gate.events(({ clientAborted }) => clientAborted === true).length;
+  test.ok(await until(() => aborts() === 10), 'the gate saw those in the queue leave', { aborts: aborts() });
+  for (const n of served) clients[n]!.reset();
+  test.ok(await until(() => at.up.open === 0), 'origin connections are gone', { open: at.up.open });
+  test.equal(at.up.completed, 2, 'queued requests of clients that left are never sent');
+  at.up.script = undefined;
+  await passes(test, 'the next client is served', at, {});
+});
+
+t.test('D01 (d): clients that leave at once, before they are accepted, free every place', async (test) => {
+  const at = await bench(test, { caps: { upstreamConnections: 2 } });
+  at.up.script = () => undefined;
+  for (let round = 0; round < 5; round++) {
+    const clients = await Promise.all(Array.from({ length: 40 }, () => RawConnection.open(at.gate.port)));
+    for (const client of clients) void client.send(request({ target: '/silent' }));
+    for (const client of clients) client.reset();
+  }
+  const [first, second] = [request({ target: '/silent/1' }), request({ target: '/silent/2' })];
+  const pipelined = await RawConnection.open(at.gate.port);
+  await pipelined.send(Buffer.concat([first, second]));
+  await until(() => at.up.open === 2, 1000);
+  pipelined.reset();
+  test.ok(await until(() => at.up.open === 0), 'origin connections are gone', { open: at.up.open });
   at.up.script = undefined;
   await passes(test, 'the next client is served', at, {});
 });

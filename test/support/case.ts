@@ -26,9 +26,9 @@ export async function bench(
 }
 
 /** Resolves once the condition holds; false when it does not in time. */
-export async function until(holds: () => boolean, timeoutMs = 3000): Promise<boolean> {
+export async function until(holds: () => boolean | Promise<boolean>, timeoutMs = 5000): Promise<boolean> {
   const deadline = Date.now() + timeoutMs;
-  while (!holds()) {
+  while (!(await holds())) {
     if (Date.now() > deadline) return false;
     await sleep(10);
   }

@@ -160,6 +160,10 @@ export function fullConfig(given: ConfigTree | string, upstream: string | undefi
   };
 }
 
+/** Gates that would outlive a test file that ends by throwing. */
+const running = new Set<ChildProcess>();
+process.once('exit', () => running.forEach((child) => child.kill('SIGKILL')));
+
 export async function startGate(given: ConfigTree | string = {}, options: GateOptions = {}): Promise<Gate> {
   const folder = mkdtempSync(join(tmpdir(), 'tidegate-test-'));
   for (const [name, content] of Object.entries(options.files ?? {})) {
@@ -180,7 +184,8 @@ export async function startGate(given: ConfigTree | string = {}, options: GateOp
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   const gate = new Gate(folder, configFile, child);
-  process.once('exit', () => child.kill('SIGKILL'));
+  running.add(child);
+  child.once('exit', () => running.delete(child));
   await untilReady(gate, options.readyTimeoutMs ?? 30_000);
   return gate;
 }

@@ -67,9 +67,13 @@ export class RawConnection {
   async send(bytes: Buffer | string): Promise<void> {
     if (this.socket.destroyed || !this.socket.writable) return;
     const data = typeof bytes === 'string' ? Buffer.from(bytes, 'latin1') : bytes;
-    await new Promise<void>((done) => {
-      this.socket.write(data, () => done());
-      this.socket.once('close', () => done());
+    await new Promise<void>((resolve) => {
+      const done = (): void => {
+        this.socket.off('close', done);
+        resolve();
+      };
+      this.socket.once('close', done);
+      this.socket.write(data, done);
     });
   }
 
