@@ -14,6 +14,16 @@ export type Check = Readonly<{
   /** Bucket size for token and leaky buckets; equals `limit` where not given. */
   burst: number;
   cost: number;
+  /**
+   * `take` (where absent): ask and count. `peek`: ask as if it counted, count nothing. `give`: take `cost`
+   * back from what was counted, never below nothing; always allowed.
+   */
+  op?: 'take' | 'peek' | 'give';
+  /**
+   * leaky-bucket alone: the longest wait that may be given instead of a refusal. Absent or 0: the bucket only
+   * meters, what fits passes at once.
+   */
+  delayMaxMs?: number;
 }>;
 
 export type CheckResult = Readonly<{
@@ -23,10 +33,13 @@ export type CheckResult = Readonly<{
   resetMs: number;
   /** 0 when allowed. */
   retryAfterMs: number;
+  /** How long the request waits before it goes on; absent: not at all. Only where `delayMaxMs` was given. */
+  delayMs?: number;
 }>;
 
 /**
- * All checks of one request in one call. All or nothing: when one is refused, none is counted.
+ * All checks of one request in one call. All or nothing: when one is refused, none is counted (`give` always
+ * is).
  * A store that cannot answer rejects with a Fault; it never answers "allowed" by default.
  */
 export type CounterStore = {
