@@ -56,7 +56,7 @@ export type Finding = Readonly<{
   /** True where the rule or policy is in observe mode: written down, decides nothing, adds no points. */
   observed?: boolean;
   limit?: LimitState;
-  /** How long a shaping bucket makes the request wait before it goes on; the longest of all findings holds. */
+  /** How long a shaping bucket makes the request wait; the longest of all findings holds. */
   delayMs?: number;
 }>;
 

@@ -68,7 +68,7 @@ export function handle(
 
 const queued = new WeakMap<Socket, Set<ServerResponse>>();
 
-/** A pipelined request's answer waits for those before it; until its turn Node does not tell it of the end. */
+/** A pipelined answer waits for those before it; until then Node does not tell it that the client left. */
 function closeWith(socket: Socket, response: ServerResponse): void {
   let waiting = queued.get(socket);
   if (waiting === undefined) {
