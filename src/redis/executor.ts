@@ -5,7 +5,7 @@
  */
 import type { Fault } from '../core/errors.js';
 
-/** One run of the script. On Cluster all `keys` lie in one slot (the store groups them by `slotOf`). */
+/** One run of the script. On Cluster all `keys` lie in one slot (the store groups them by hash tag). */
 export type ScriptCall = Readonly<{
   keys: readonly string[];
   /** After the keys, as the head of lua/check-all.lua says. */
