@@ -1,7 +1,7 @@
 /**
  * What the counter store asks of a connection to Redis: run the counting script for some groups of keys in
- * one pipelined round trip. Connections, deadlines, breaker and NOSCRIPT recovery are behind it. The contract,
- * not the work.
+ * one pipelined round trip. Connections, deadlines, breaker and NOSCRIPT recovery are behind it. The
+ * contract, not the work.
  */
 import type { Fault } from '../core/errors.js';
 

@@ -8,7 +8,13 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 /** The order is that of the numbers by which ARGV names an algorithm: append only. */
-const ALGORITHMS = ['fixed-window', 'sliding-log', 'sliding-counter', 'leaky-bucket', 'token-bucket'] as const;
+const ALGORITHMS = [
+  'fixed-window',
+  'sliding-log',
+  'sliding-counter',
+  'leaky-bucket',
+  'token-bucket',
+] as const;
 
 export type Script = Readonly<{
   source: string;
@@ -20,7 +26,7 @@ export type Script = Readonly<{
 export function loadCheckScript(folder = luaFolder()): Script {
   const body = (name: string): string => readFileSync(join(folder, `${name}.lua`), 'utf8').trimEnd();
   const parts = ALGORITHMS.map(
-    (name, at) => `steps[${at + 1}] = function(state, check, clock)\n${body(name)}\nend`,
+    (name, at) => `steps[${at + 1}] = function(value, check, clock)\n${body(name)}\nend`,
   );
   const source = `local steps = {}\n${parts.join('\n')}\n${body('check-all')}\n`;
   return { source, sha1: createHash('sha1').update(source).digest('hex') };
