@@ -27,5 +27,15 @@ export const TOPICS = {
 export type Ready = { listen: string[]; rules: number; version: number };
 export type Swapped = { version: number; problem?: string };
 export type Failed = { problem: string };
-export type SnapshotMessage<Config> = { version: number; config: Config; hashKey: string; workers: number };
+/**
+ * `credentials`: certificate and key for each listener in turn, as the supervisor read them, so that a worker
+ * which replaces another does not depend on what lies on the disk by then.
+ */
+export type SnapshotMessage<Config> = {
+  version: number;
+  config: Config;
+  hashKey: string;
+  workers: number;
+  credentials: readonly (Readonly<{ cert: string; key: string }> | null)[];
+};
 export type Notables = readonly DecisionEvent[];

@@ -9,6 +9,13 @@ import type { Path, Problem } from './problem.js';
 /** `writable`: a file that will be written, whose folder must be there. */
 export type FileKind = 'file' | 'folder' | 'writable';
 export type FileCheck = (file: string, kind: FileKind) => string | undefined;
+/** What is wrong with a certificate and its key, both readable files, if anything. */
+export type PairCheck = (
+  cert: string,
+  key: string,
+) => Readonly<{ part: 'cert' | 'key'; why: string }> | undefined;
+/** How the files that a config names are looked at. */
+export type Checks = Readonly<{ file: FileCheck; pair: PairCheck }>;
 
 const FILES: readonly (readonly [path: Path, kind: FileKind])[] = [
   [['reputation', 'allowlist'], 'file'],
@@ -20,8 +27,8 @@ const FILES: readonly (readonly [path: Path, kind: FileKind])[] = [
 ];
 const NOT_YET = ['redis', 'kafka'];
 
-/** `baseDir` is where relative paths start; `check` says what is wrong with a file, if anything. */
-export function crossCheck(raw: unknown, baseDir: string, check: FileCheck | undefined): Problem[] {
+/** `baseDir` is where relative paths start; without `checks` no file is looked at. */
+export function crossCheck(raw: unknown, baseDir: string, checks: Checks | undefined): Problem[] {
   const problems: Problem[] = [];
   for (const key of NOT_YET) {
     if (at(raw, [key]) !== undefined) {
@@ -43,7 +50,7 @@ export function crossCheck(raw: unknown, baseDir: string, check: FileCheck | und
   checkSites(raw, problems);
   const own = listenAddresses(raw, problems);
   checkLoops(raw, own, problems);
-  if (check !== undefined) checkFiles({ raw, baseDir, check, problems });
+  if (checks !== undefined) checkFiles({ raw, baseDir, checks, problems });
   return problems;
 }
 
@@ -154,13 +161,13 @@ function checkLoops(raw: unknown, own: readonly HostPort[], problems: Problem[])
   });
 }
 
-type FilesContext = Readonly<{ raw: unknown; baseDir: string; check: FileCheck; problems: Problem[] }>;
+type FilesContext = Readonly<{ raw: unknown; baseDir: string; checks: Checks; problems: Problem[] }>;
 
-function checkFiles({ raw, baseDir, check, problems }: FilesContext): void {
+function checkFiles(context: FilesContext): void {
+  const { raw, baseDir, checks, problems } = context;
   const wanted = [...FILES];
   list(at(raw, ['listen'])).forEach((entry, index) => {
-    if (at(entry, ['tls']) === undefined) return;
-    wanted.push([['listen', index, 'tls', 'cert'], 'file'], [['listen', index, 'tls', 'key'], 'file']);
+    if (at(entry, ['tls']) !== undefined) checkPair(context, ['listen', index, 'tls']);
   });
   list(at(raw, ['rules', 'custom'])).forEach((_, index) =>
     wanted.push([['rules', 'custom', index], 'folder']),
@@ -168,13 +175,29 @@ function checkFiles({ raw, baseDir, check, problems }: FilesContext): void {
   for (const [path, kind] of wanted) {
     const file = at(raw, path);
     if (typeof file !== 'string') continue;
-    const wrong = check(resolve(baseDir, file), kind);
+    const wrong = checks.file(resolve(baseDir, file), kind);
     if (wrong !== undefined)
       problems.push({
         path,
         message: `found "${file}": ${wrong}; a ${kind === 'writable' ? 'file that can be written' : `readable ${kind}`} fits`,
       });
   }
+}
+
+/** Each file by itself, then whether the two belong together. */
+function checkPair({ raw, baseDir, checks, problems }: FilesContext, path: Path): void {
+  const parts = ['cert', 'key'] as const;
+  const files = parts.map((part) => at(raw, [...path, part]));
+  if (!files.every((file) => typeof file === 'string')) return;
+  const [cert, key] = files.map((file) => resolve(baseDir, file)) as [string, string];
+  const wrong = [checks.file(cert, 'file'), checks.file(key, 'file')];
+  const pair = wrong.every((each) => each === undefined) ? checks.pair(cert, key) : undefined;
+  if (pair !== undefined) wrong[pair.part === 'cert' ? 0 : 1] = pair.why;
+  parts.forEach((part, index) => {
+    if (wrong[index] === undefined) return;
+    const fits = part === 'cert' ? 'a PEM certificate chain' : "the certificate's PEM private key";
+    problems.push({ path: [...path, part], message: `found "${files[index]}": ${wrong[index]}; ${fits} fits` });
+  });
 }
 
 function at(value: unknown, path: Path): unknown {

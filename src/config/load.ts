@@ -2,11 +2,12 @@
  * Config file → one frozen, complete Config, or every problem at once, each with file, line, key path, what
  * was found and what would fit. Order: YAML, environment, schema, then what only shows across keys.
  */
-import { accessSync, constants, statSync } from 'node:fs';
+import { accessSync, constants, readFileSync, statSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 import { Fault } from '../core/errors.js';
-import { crossCheck, type FileCheck, type FileKind } from './cross-check.js';
+import { tlsProblem } from '../proxy/credentials.js';
+import { crossCheck, type Checks, type FileKind } from './cross-check.js';
 import { fillFromEnvironment, type Environment } from './environment.js';
 import { problemsOf } from './issues.js';
 import { pathText, type Problem } from './problem.js';
@@ -20,8 +21,8 @@ const PROBLEMS_SHOWN = 50;
 export type ParseOptions = Readonly<{
   /** Default: the process's. */
   environment?: Environment;
-  /** Says what is wrong with a file the config names; absent: files are not looked at. */
-  checkFile?: FileCheck;
+  /** How files that the config names are looked at; absent: they are not. */
+  checks?: Checks;
 }>;
 
 /**
@@ -35,7 +36,7 @@ export async function loadConfig(file: string): Promise<Config> {
   } catch (error) {
     throw new Fault('CONFIG_UNREADABLE', { file }, error);
   }
-  return parseConfig(text, file, { checkFile });
+  return parseConfig(text, file, { checks: { file: checkFile, pair: checkPair } });
 }
 
 /** The same for text at hand; `file` names it in messages, and its folder is where relative paths start. */
@@ -52,7 +53,7 @@ export function parseConfig(text: string, file: string, options: ParseOptions = 
   const filled = fillFromEnvironment(source.value, options.environment ?? process.env);
   const parsed = configSchema.safeParse(filled.value);
   problems.push(...filled.problems);
-  const across = crossCheck(filled.value, baseDir, options.checkFile);
+  const across = crossCheck(filled.value, baseDir, options.checks);
   // Of two complaints about one key the one that knows more speaks.
   const told = across.map(({ path }) => pathText(path));
   const isTold = (path: string) => told.some((other) => path === other || path.startsWith(`${other}.`));
@@ -100,6 +101,9 @@ function checkFile(file: string, kind: FileKind): string | undefined {
     return kind === 'writable' ? 'its folder is not there' : `there is no such ${kind}`;
   }
 }
+
+const checkPair: Checks['pair'] = (cert, key) =>
+  tlsProblem({ cert: readFileSync(cert, 'utf8'), key: readFileSync(key, 'utf8') });
 
 function deepFreeze<T>(value: T): T {
   if (typeof value === 'object' && value !== null && !Object.isFrozen(value)) {

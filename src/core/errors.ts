@@ -35,6 +35,10 @@ export const FAULTS = {
     message: 'cannot listen on {address}: {why}',
     remedy: 'choose another address under `listen`, or stop what holds this one',
   },
+  TLS_UNUSABLE: {
+    message: 'the TLS listener {address} cannot use {file}: {why}',
+    remedy: 'put a PEM certificate chain and its key there; a running gate keeps the pair it has',
+  },
   STORE_TIMEOUT: {
     message: 'the counter store did not answer within {ms} ms',
     remedy: 'limits follow `limits.onFailure` until it answers; look at the supervisor or Redis',

@@ -21,6 +21,8 @@ export type FactsInput = Readonly<{
   /** Source address out of a PROXY protocol header, from a trusted peer. */
   proxied: string | undefined;
   scheme: 'http' | 'https';
+  /** TLS server name (RFC 6066 section 3), where the client sent one. */
+  serverName?: string | undefined;
 }>;
 
 export type FactsSettings = ClientSettings &
@@ -31,7 +33,7 @@ export type FactsSettings = ClientSettings &
     fallbackSite: string;
   }>;
 
-export type FramingProblem = Readonly<{ problem: string; status: 400 | 501 | 503; id: string }>;
+export type FramingProblem = Readonly<{ problem: string; status: 400 | 421 | 501 | 503; id: string }>;
 
 const SINGLE = new Set([
   'host',
@@ -72,7 +74,23 @@ export function buildFacts(input: FactsInput, settings: FactsSettings): RequestF
   if (TARGET_BAD.test(target) || UNFORWARDABLE.test(target)) {
     return malformed('TARGET-MALFORMED', 'the request target has a character that may not stand there');
   }
-  return finish(input, settings, { headers, host, target });
+  return misdirected(input.serverName, host, settings) ?? finish(input, settings, { headers, host, target });
+}
+
+/**
+ * A connection that was opened for one site may not carry requests for another (RFC 9110 section 7.4): what
+ * stands in front by server name and what judges by host would see two sites. Names of no site say nothing.
+ */
+function misdirected(
+  serverName: string | undefined,
+  host: string,
+  settings: FactsSettings,
+): FramingProblem | undefined {
+  if (serverName === undefined) return undefined;
+  const opened = settings.siteOf(canonicalHost(serverName) ?? '');
+  const asked = settings.siteOf(host);
+  if (opened === undefined || asked === undefined || opened === asked) return undefined;
+  return { id: 'HOST-MISDIRECTED', problem: 'the TLS server name and the Host name two sites', status: 421 };
 }
 
 type Parsed = { headers: Map<string, string>; host: string; target: string };

@@ -2,18 +2,17 @@
  * The listeners of one worker: opens them, hands every request on with the snapshot of its time, drains,
  * closes.
  */
-import { readFileSync } from 'node:fs';
 import http, { type IncomingMessage, type ServerResponse } from 'node:http';
 import https from 'node:https';
 import net, { type Socket } from 'node:net';
-import path from 'node:path';
+import type { TLSSocket } from 'node:tls';
 import type { Duplex } from 'node:stream';
-import { createNetworkSet } from '../core/address.js';
 import type { Decision } from '../core/decision.js';
 import { Fault } from '../core/errors.js';
 import type { DecisionEvent } from '../core/event.js';
 import { answerTo, refuseOnSocket } from './answer.js';
 import type { ProxyConfig } from './config.js';
+import type { Credentials } from './credentials.js';
 import { framingEvent, type EventIdentity, type Snapshot } from './exchange.js';
 import type { FramingProblem } from './facts.js';
 import { handle, type HandleDeps, type Via } from './handle.js';
@@ -23,7 +22,8 @@ import { createUpgradeHandler } from './upgrade.js';
 
 export type GateDeps = Readonly<{
   snapshot: Snapshot;
-  baseDir: string;
+  /** For each listener in turn; undefined for plain HTTP. */
+  credentials: readonly (Credentials | undefined)[];
   who: EventIdentity;
   nowMs: () => number;
   emit: (event: DecisionEvent) => void;
@@ -40,8 +40,11 @@ export type GateStats = Readonly<{
 export type Gate = {
   /** Opens every listener; answers their URLs. Throws LISTEN_FAILED. */
   listen(): Promise<string[]>;
-  /** From the next request on. Requests under way keep what they began with. */
-  swap(snapshot: Snapshot): void;
+  /**
+   * From the next request on, certificates from the next connection on. Requests under way keep what they
+   * began with.
+   */
+  swap(snapshot: Snapshot, credentials: readonly (Credentials | undefined)[]): void;
   /**
    * Stops accepting, waits for requests in flight up to `ms`, then cuts the rest. Answers how many were cut.
    */
@@ -50,7 +53,12 @@ export type Gate = {
 };
 
 type Listener = ProxyConfig['listen'][number];
-type Front = { server: http.Server | https.Server; outer: net.Server; listener: Listener };
+type Front = {
+  server: http.Server | https.Server;
+  outer: net.Server;
+  listener: Listener;
+  credentials: Credentials | undefined;
+};
 
 export function createGate(deps: GateDeps): Gate {
   let snapshot = deps.snapshot;
@@ -68,12 +76,17 @@ export function createGate(deps: GateDeps): Gate {
     emit: deps.emit,
     onFault: deps.onFault,
   };
-  const fronts = snapshot.config.listen.map((listener) => openFront(listener, handleDeps, deps.baseDir));
+  const fronts = snapshot.config.listen.map((listener, index) =>
+    openFront(listener, handleDeps, deps.credentials[index]),
+  );
   return {
     listen: () => Promise.all(fronts.map(listenOn)),
-    swap(next) {
+    swap(next, credentials) {
       snapshot = next;
-      for (const front of fronts) applyLimits(front, next.config);
+      for (const [index, front] of fronts.entries()) {
+        applyLimits(front, next.config);
+        applyCredentials(front, credentials[index]);
+      }
     },
     async drain(ms) {
       draining = true;
@@ -104,10 +117,9 @@ function connectionsOf(server: net.Server): number {
   return (server as unknown as { _connections?: number })._connections ?? 0;
 }
 
-function openFront(listener: Listener, deps: HandleDeps, baseDir: string): Front {
+function openFront(listener: Listener, deps: HandleDeps, credentials: Credentials | undefined): Front {
   const { config } = deps.current();
-  const scheme = listener.tls === undefined ? 'http' : 'https';
-  const options: http.ServerOptions = {
+  const options = {
     maxHeaderSize: config.caps.headerBytes,
     insecureHTTPParser: false,
     requireHostHeader: false,
@@ -115,13 +127,12 @@ function openFront(listener: Listener, deps: HandleDeps, baseDir: string): Front
     noDelay: true,
     connectionsCheckingInterval: 2_000,
   };
-  const read = (file: string): Buffer => readFileSync(path.resolve(baseDir, file));
   const server =
-    listener.tls === undefined
+    credentials === undefined
       ? http.createServer(options)
-      : https.createServer({ ...options, cert: read(listener.tls.cert), key: read(listener.tls.key) });
+      : https.createServer({ ...options, ...credentials, allowHalfOpen: true });
   const proxied = new WeakMap<Socket, string>();
-  const viaOf = (socket: Socket): Via => ({ scheme, proxied: proxied.get(socket) });
+  const viaOf = credentials === undefined ? plainVia(proxied) : tlsVia(proxied);
   const upgrade = createUpgradeHandler();
   const onRequest = (request: IncomingMessage, response: ServerResponse, expectContinue: boolean): void => {
     handle(deps, { request, response, expectContinue }, viaOf(request.socket));
@@ -148,10 +159,28 @@ function openFront(listener: Listener, deps: HandleDeps, baseDir: string): Front
   );
   (server as { httpAllowHalfOpen?: boolean }).httpAllowHalfOpen = true;
   server.on('connection', dropIfGone);
-  const outer = listener.proxyProtocol ? withProxyProtocol(server, proxied, config) : server;
-  const front: Front = { server, outer, listener };
+  const outer = listener.proxyProtocol ? withProxyProtocol(server, proxied, deps) : server;
+  const front: Front = { server, outer, listener, credentials };
   applyLimits(front, config);
   return front;
+}
+
+type ViaOf = (socket: Socket) => Via;
+
+function plainVia(proxied: WeakMap<Socket, string>): ViaOf {
+  return (socket) => ({ scheme: 'http', proxied: proxied.get(socket), serverName: undefined });
+}
+
+/** A PROXY header was read off the socket that the TLS one was built upon. */
+function tlsVia(proxied: WeakMap<Socket, string>): ViaOf {
+  return (socket) => {
+    const { servername, _parent: below } = socket as TLSSocket & { servername?: unknown; _parent?: Socket };
+    return {
+      scheme: 'https',
+      proxied: below === undefined ? undefined : proxied.get(below),
+      serverName: typeof servername === 'string' ? servername : undefined,
+    };
+  };
 }
 
 type Handle = Readonly<{ getpeername?: (out: object) => number }>;
@@ -177,14 +206,23 @@ function applyLimits({ server, outer }: Front, config: ProxyConfig): void {
   outer.maxConnections = config.caps.connections;
 }
 
+/** Only a certificate that has changed; what is open goes on with the one it began with. */
+function applyCredentials(front: Front, next: Credentials | undefined): void {
+  const { server, credentials: now } = front;
+  if (next === undefined || !(server instanceof https.Server)) return;
+  if (now?.cert === next.cert && now.key === next.key) return;
+  server.setSecureContext(next);
+  front.credentials = next;
+}
+
 function withProxyProtocol(
   server: http.Server,
   proxied: WeakMap<Socket, string>,
-  config: ProxyConfig,
+  deps: Pick<HandleDeps, 'current'>,
 ): net.Server {
-  const trusted = createNetworkSet(config.trustedProxies);
   return net.createServer({ allowHalfOpen: true, noDelay: true }, (socket) => {
-    if (!trusted.has(socket.remoteAddress ?? '')) return void socket.destroy();
+    const { config, settings } = deps.current();
+    if (!settings.trusted.has(socket.remoteAddress ?? '')) return void socket.destroy();
     readProxyHeader(socket, config.timeouts.headers, (address) => {
       if (address !== undefined) proxied.set(socket, address);
       server.emit('connection', socket);

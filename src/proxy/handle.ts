@@ -33,7 +33,12 @@ export type HandleDeps = Readonly<{
 }>;
 
 /** Where a connection came from, beside its socket. */
-export type Via = Readonly<{ scheme: 'http' | 'https'; proxied: string | undefined }>;
+export type Via = Readonly<{
+  scheme: 'http' | 'https';
+  proxied: string | undefined;
+  /** The name the client asked for in its TLS handshake. */
+  serverName: string | undefined;
+}>;
 
 type Life = Readonly<{
   deps: HandleDeps;
@@ -102,6 +107,7 @@ export function factsOf(
       peer: request.socket.remoteAddress ?? '0.0.0.0',
       proxied: from.via.proxied,
       scheme: from.via.scheme,
+      serverName: from.via.serverName,
     },
     from.snapshot.settings,
   );

@@ -7,7 +7,6 @@ type KeyPath = readonly [section: keyof Config, key?: string];
 
 /** Sockets, the log's queue and the tables the workers share are opened once. */
 const FIXED: readonly KeyPath[] = [
-  ['listen'],
   ['workers'],
   ['admin'],
   ['log'],
@@ -23,11 +22,14 @@ export function carryOver(running: Config, next: Config): { config: Config; wait
   const waiting = FIXED.filter((path) => textOf(running, path) !== textOf(next, path)).map((path) =>
     path.join('.'),
   );
-  const { listen, workers, admin, log, metrics } = running;
+  // Certificates are read again and may lie elsewhere by now.
+  const sameSockets = socketsOf(running) === socketsOf(next);
+  if (!sameSockets) waiting.unshift('listen');
+  const { workers, admin, log, metrics } = running;
   const { observed, stateDir } = running.reputation;
   const config: Config = {
     ...next,
-    listen,
+    listen: sameSockets ? next.listen : running.listen,
     workers,
     admin,
     log,
@@ -37,6 +39,10 @@ export function carryOver(running: Config, next: Config): { config: Config; wait
     identity: { ...next.identity, hashKeyEnv: running.identity.hashKeyEnv },
   };
   return { config, waiting };
+}
+
+function socketsOf({ listen }: Config): string {
+  return JSON.stringify(listen.map(({ address, proxyProtocol, tls }) => [address, proxyProtocol, !tls]));
 }
 
 /** Of one site, or of all that have none of their own. Undefined where there is no such site. */

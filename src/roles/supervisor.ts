@@ -3,7 +3,6 @@
  * them, reloads on SIGHUP, drains on SIGTERM, and runs the admin listener. It never touches a request.
  */
 import { availableParallelism } from 'node:os';
-import { fileURLToPath } from 'node:url';
 import { exposure } from '../admin/config.js';
 import { createAdminServer, type AdminServer } from '../admin/server.js';
 import { createFleet, type Fleet, type Member } from '../cluster/fleet.js';
@@ -24,6 +23,7 @@ import { describeFault, Fault } from '../core/errors.js';
 import type { DecisionEvent } from '../core/event.js';
 import { randomHashKey } from '../identity/index.js';
 import { memoryStore, serveStore } from '../limits/index.js';
+import { readCredentials } from '../proxy/credentials.js';
 import { splitAddress } from '../proxy/gate.js';
 import { serveObserved } from '../reputation/serve-observed.js';
 import { createEventLog } from '../telemetry/log.js';
@@ -31,6 +31,7 @@ import type { MetricSnapshot } from '../telemetry/metrics.js';
 import { carryOver, pinPorts, withMode, type Mode } from './config-change.js';
 import { buildEngines } from './engines.js';
 import { adminState, type Phase } from './supervisor-view.js';
+import { WORKER_SCRIPT } from './worker-script.js';
 
 const START_WAIT_MS = 60_000;
 const SWAP_WAIT_MS = 30_000;
@@ -64,6 +65,7 @@ export function createSupervisor(
 
 class Supervision implements Supervisor {
   private config!: Config;
+  private credentials: ReturnType<typeof readCredentials> = [];
   private version = 1;
   private hashKey = randomHashKey();
   private readonly roster = createRoster();
@@ -100,6 +102,7 @@ class Supervision implements Supervisor {
   private async open(): Promise<Started> {
     const config = await this.load();
     this.config = config;
+    this.credentials = readCredentials(config.listen, config.baseDir);
     this.hashKey = process.env[config.identity.hashKeyEnv] ?? this.hashKey;
     const token = process.env[config.admin.tokenEnv];
     const exposed = exposure(config.admin, token);
@@ -115,7 +118,7 @@ class Supervision implements Supervisor {
     await this.observed.start();
     const admin = await this.openAdmin(token);
     const workers = this.workerCount();
-    this.fleet = createFleet(entryScript(), { onOpen: this.onOpen, onGone: this.onGone });
+    this.fleet = createFleet(WORKER_SCRIPT, { onOpen: this.onOpen, onGone: this.onGone });
     this.fleet.start(workers);
     const settled = (): boolean => this.fatal !== undefined || this.roster.ready().length >= workers;
     const inTime = await this.roster.until(settled, START_WAIT_MS);
@@ -161,7 +164,7 @@ class Supervision implements Supervisor {
       if (waiting.length > 0) {
         this.note('warn', `changes of ${waiting.join(', ')} need a restart; the rest is taken over`);
       }
-      await this.change(config);
+      await this.change(config, readCredentials(config.listen, config.baseDir));
     } catch (error) {
       this.counts.refusedReloads++;
       this.note('error', `reload refused, the running config stays: ${describeFault(error)}`);
@@ -184,17 +187,17 @@ class Supervision implements Supervisor {
   }
 
   /** All workers take the config over, or all go back to the one before. */
-  private async change(config: Config): Promise<void> {
+  private async change(config: Config, credentials = this.credentials): Promise<void> {
     if (this.phase !== 'running') throw new Fault('RELOAD_REFUSED', { why: `the gate is ${this.phase}` });
-    const before = this.config;
-    const problem = await this.handOut(config);
+    const before = [this.config, this.credentials] as const;
+    const problem = await this.handOut(config, credentials);
     if (problem === undefined) return;
-    await this.handOut(before);
+    await this.handOut(...before);
     throw new Fault('RELOAD_REFUSED', { why: problem });
   }
 
-  private async handOut(config: Config): Promise<string | undefined> {
-    this.config = config;
+  private async handOut(config: Config, credentials = this.credentials): Promise<string | undefined> {
+    [this.config, this.credentials] = [config, credentials];
     const version = ++this.version;
     const asked = this.roster.all().filter((state) => state.greeted);
     for (const state of asked) this.sendSnapshot(state);
@@ -288,6 +291,7 @@ class Supervision implements Supervisor {
       config: this.pinned ? pinPorts(this.config, this.addresses) : this.config,
       hashKey: this.hashKey,
       workers: this.workerCount(),
+      credentials: this.credentials.map((pair) => pair ?? null),
     };
     state.member.channel.send(TOPICS.snapshot, message);
   }
@@ -331,9 +335,4 @@ class Supervision implements Supervisor {
     this.admin = server;
     return url;
   }
-}
-
-function entryScript(): string {
-  const here = import.meta.url;
-  return fileURLToPath(new URL(here.endsWith('.ts') ? './worker-entry.ts' : './worker-entry.js', here));
 }

@@ -90,7 +90,7 @@ async function open(message: SnapshotMessage<Config>, deps: OpenDeps): Promise<P
   });
   const gate = createGate({
     snapshot: engines.snapshot,
-    baseDir: config.baseDir,
+    credentials: message.credentials.map((pair) => pair ?? undefined),
     who: { node: hostname(), worker: id },
     nowMs: systemClock.nowMs,
     emit: telemetry.emit,
@@ -153,7 +153,10 @@ async function swap(
   parts.engines = engines;
   parts.config = message.config;
   parts.metrics.addSites(message.config.sites.map((site) => site.name));
-  parts.gate.swap(engines.snapshot);
+  parts.gate.swap(
+    engines.snapshot,
+    message.credentials.map((pair) => pair ?? undefined),
+  );
   log.reopen();
   deps.channel.send(TOPICS.swapped, { version: message.version });
   // Requests under way keep the old engines; their pools close once idle.

@@ -3,6 +3,7 @@
  * requests.
  */
 import { connect, type Socket } from 'node:net';
+import { connect as connectTls, type ConnectionOptions, type TLSSocket } from 'node:tls';
 import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { bodyReader, chunked, framingOf, readHead, valueOf, type Pair } from './bytes.js';
@@ -32,7 +33,12 @@ export type ReadOptions = {
   onPart?: (part: Buffer) => void;
   /** Interim (1xx) answers are read over unless this is set. */
   interim?: boolean;
+  /** Connect by TLS. */
+  tls?: TlsOptions;
 };
+
+/** `servername` is sent as it is; absent: none is. The certificate is not checked. */
+export type TlsOptions = { servername?: string; prefix?: Buffer | string };
 
 export class RawConnection {
   readonly socket: Socket;
@@ -40,9 +46,12 @@ export class RawConnection {
   resetByPeer = false;
   private pending: Buffer = Buffer.alloc(0);
   private wake: () => void = () => undefined;
+  /** The TCP connection itself, under TLS. */
+  private readonly below: Socket;
 
-  constructor(socket: Socket) {
+  constructor(socket: Socket, below: Socket = socket) {
     this.socket = socket;
+    this.below = below;
     socket.on('data', (part: Buffer) => {
       this.pending = this.pending.length === 0 ? part : Buffer.concat([this.pending, part]);
       if (this.pending.length > 4 * 1024 * 1024) socket.pause();
@@ -61,6 +70,28 @@ export class RawConnection {
     const socket = connect({ port, host, allowHalfOpen: true, noDelay: true });
     await once(socket, 'connect');
     return new RawConnection(socket);
+  }
+
+  /** `prefix` goes out in the clear before the TLS handshake (a PROXY header). */
+  static async openTls(port: number, { servername, prefix }: TlsOptions = {}): Promise<RawConnection> {
+    const below = connect({ port, host: '127.0.0.1', allowHalfOpen: true, noDelay: true });
+    await once(below, 'connect');
+    if (prefix !== undefined) below.write(prefix);
+    const options: ConnectionOptions & { allowHalfOpen: boolean } = {
+      socket: below,
+      rejectUnauthorized: false,
+      allowHalfOpen: true,
+      ...(servername === undefined ? {} : { servername }),
+    };
+    const socket = connectTls(options);
+    await once(socket, 'secureConnect');
+    below.on('error', () => undefined);
+    return new RawConnection(socket, below);
+  }
+
+  /** SHA-256 fingerprint of the certificate that the other side showed. */
+  get fingerprint(): string {
+    return (this.socket as TLSSocket).getPeerCertificate().fingerprint256;
   }
 
   /** Resolves when the kernel took the bytes; a peer that has closed is not an error here. */
@@ -163,7 +194,8 @@ export class RawConnection {
   }
 
   reset(): void {
-    this.socket.resetAndDestroy();
+    this.below.resetAndDestroy();
+    this.socket.destroy();
   }
 
   destroy(): void {
@@ -194,7 +226,9 @@ export async function exchange(
   bytes: Buffer | string,
   options: ReadOptions = {},
 ): Promise<Answer> {
-  const connection = await RawConnection.open(port);
+  const connection = options.tls
+    ? await RawConnection.openTls(port, options.tls)
+    : await RawConnection.open(port);
   try {
     void connection.send(bytes);
     const answer = await connection.read(options);

@@ -12,6 +12,10 @@ if ! command -v redis-server >/dev/null 2>&1; then
     echo "redis-server is missing; no test needs it yet"
   fi
 fi
+if ! command -v openssl >/dev/null 2>&1 && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+  (apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq openssl) >/dev/null 2>&1 ||
+    echo "openssl could not be installed; tests of the TLS listener are skipped"
+fi
 echo "Redis and Kafka are not started: no test of this version needs them"
 
 mkdir -p .tap

@@ -1,0 +1,7 @@
+/** Where a worker's program lies: beside this file, as TypeScript from a source tree, as JavaScript once built. */
+import { fileURLToPath } from 'node:url';
+
+const here = import.meta.url;
+const entry = here.endsWith('.ts') ? './worker-entry.ts' : './worker-entry.js';
+
+export const WORKER_SCRIPT = fileURLToPath(new URL(entry, here));
