@@ -13,7 +13,7 @@ const listener = z.strictObject({
       key: z.string().describe('Private key, PEM file.'),
     })
     .optional()
-    .describe('Serve HTTPS here.'),
+    .describe('Serve HTTPS here. Both files are read again on reload.'),
   proxyProtocol: z
     .boolean()
     .default(false)

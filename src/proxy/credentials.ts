@@ -41,7 +41,8 @@ type Listeners = ProxyConfig['listen'];
 export function readCredentials(listen: Listeners, baseDir: string): (Credentials | undefined)[] {
   return listen.map(({ address, tls }) => {
     if (tls === undefined) return undefined;
-    const credentials = { cert: read(tls.cert, { address, baseDir }), key: read(tls.key, { address, baseDir }) };
+    const at = { address, baseDir };
+    const credentials = { cert: read(tls.cert, at), key: read(tls.key, at) };
     const problem = tlsProblem(credentials);
     if (problem === undefined) return credentials;
     throw new Fault('TLS_UNUSABLE', { address, file: tls[problem.part], why: problem.why });

@@ -30,6 +30,16 @@ for (const { name, next, waiting } of cases) {
   });
 }
 
+t.test('certificates may lie elsewhere after a reload', (test) => {
+  const at = (pem: string, address = ':8443') =>
+    config(`listen: [{ address: "${address}", tls: { cert: ${pem}.pem, key: k.pem } }]\n`);
+  const moved = carryOver(at('a'), at('b'));
+  test.strictSame([moved.waiting, moved.config.listen[0]?.tls?.cert], [[], 'b.pem']);
+  const elsewhere = carryOver(at('a'), at('b', ':9443'));
+  test.strictSame([elsewhere.waiting, elsewhere.config.listen[0]?.tls?.cert], [['listen'], 'a.pem']);
+  test.end();
+});
+
 t.test('the mode is set for all, for one site, for none that is unknown', (test) => {
   test.equal(withMode(config(), 'observe', undefined)?.mode, 'observe');
   test.equal(withMode(config(), 'observe', 'a')?.sites[0]?.mode, 'observe');

@@ -1,4 +1,4 @@
-/** Where a worker's program lies: beside this file, as TypeScript from a source tree, as JavaScript once built. */
+/** Where a worker's program lies: beside this file, TypeScript in a source tree, JavaScript once built. */
 import { fileURLToPath } from 'node:url';
 
 const here = import.meta.url;

@@ -134,7 +134,8 @@ t.test('D01 over TLS: clients that leave', { skip }, async (test) => {
     return undefined;
   };
   for (const how of ['reset', 'destroy'] as const) {
-    const clients = await Promise.all(Array.from({ length: 12 }, () => RawConnection.openTls(at.gate.port, tls)));
+    const open = () => RawConnection.openTls(at.gate.port, tls);
+    const clients = await Promise.all(Array.from({ length: 12 }, open));
     for (const client of clients) await client.send(request({ target: '/endless' }));
     test.ok(await until(() => at.up.open === 4), `${how}: four are at the origin`, { open: at.up.open });
     for (const client of clients) client[how]();

@@ -1,4 +1,4 @@
-/** Public hard case D02: WebSocket handshakes that are refused or reset, plain and over TLS; counts scaled down. */
+/** Public hard case D02: WebSocket handshakes refused or reset, plain and over TLS; counts scaled down. */
 import { readdirSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
@@ -32,7 +32,7 @@ t.test('D02: WebSocket refused or reset, over TLS', { skip: noCertificates }, as
 
 async function refusedOrReset(test: Test, at: Bench, tls?: TlsOptions): Promise<void> {
   const over = tls === undefined ? {} : { tls };
-  const open = () => (tls === undefined ? RawConnection.open(gate.port) : RawConnection.openTls(gate.port, tls));
+  const open = () => (tls ? RawConnection.openTls(gate.port, tls) : RawConnection.open(gate.port));
   const refusal = 'HTTP/1.1 403 Forbidden\r\nX-Why: no\r\nContent-Length: 20\r\n\r\n12345678901234567890';
   const before = descriptors(at);
   const { up, gate } = at;
