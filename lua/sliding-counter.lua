@@ -11,7 +11,7 @@ local passed = math.floor((now - start) / window)
 if passed == 1 then
   start, count, before = start + window, 0, count
 elseif passed > 1 then
-  start, count, before = now, 0, 0
+  start, count, before, known = now, 0, 0, false
 end
 local left = start + window - now
 local given = check.op == 2

@@ -12,16 +12,25 @@ import type { AlgorithmName, Check, CheckResult } from './limiter-contract.js';
  */
 export type State = readonly number[];
 
-export type Outcome = Readonly<{ result: CheckResult; next: State }>;
+/** `next` undefined: nothing was kept and nothing need be. */
+export type Outcome = Readonly<{ result: CheckResult; next: State | undefined }>;
 
 export type Algorithm = Readonly<{
   name: AlgorithmName;
-  /** `state` undefined: never seen, or expired. `nowMs`: whole milliseconds. */
+  /**
+   * `state` undefined: never seen, or expired. `nowMs`: whole milliseconds. A `peek` is reckoned like a
+   * `take`; it is the caller who keeps or drops `next`. A `give` is always allowed.
+   */
   step(state: State | undefined, check: Check, nowMs: number): Outcome;
 }>;
 
 /** Refused: the state as it was. */
-export function refused(state: State, remaining: number, resetMs: number, retryAfterMs: number): Outcome {
+export function refused(
+  state: State | undefined,
+  remaining: number,
+  resetMs: number,
+  retryAfterMs: number,
+): Outcome {
   // A cost above what the limit can ever give never fits; the answer still names a finite wait.
   const wait = Math.max(1, Math.ceil(retryAfterMs));
   return {
@@ -30,6 +39,6 @@ export function refused(state: State, remaining: number, resetMs: number, retryA
   };
 }
 
-export function allowed(next: State, remaining: number, resetMs: number): Outcome {
+export function allowed(next: State | undefined, remaining: number, resetMs: number): Outcome {
   return { result: { allowed: true, remaining: Math.max(0, remaining), resetMs, retryAfterMs: 0 }, next };
 }

@@ -1,40 +1,14 @@
 import fc from 'fast-check';
-import { readFileSync } from 'node:fs';
 import t from 'tap';
 import type { State } from '../algorithm.js';
 import type { AlgorithmName, Check } from '../limiter-contract.js';
+import { playTable, purely } from '../testing.js';
 import { algorithmNamed, algorithms } from './index.js';
 
-type Case = {
-  title: string;
-  algorithms?: AlgorithmName[];
-  check: { limit: number; windowMs: number; burst?: number };
-  calls: [atMs: number, cost: number, allowed: boolean][];
-};
-
-// JSON, so that the Lua twins read the same table.
-const cases = JSON.parse(
-  readFileSync(new URL('../testdata/timed-calls.json', import.meta.url), 'utf8'),
-) as Case[];
-
-for (const algorithm of algorithms) {
-  for (const { title, algorithms: only, check, calls } of cases) {
-    if (only !== undefined && !only.includes(algorithm.name)) continue;
-    t.test(`${algorithm.name}: ${title}`, async (t) => {
-      let state: State | undefined;
-      for (const [atMs, cost, wanted] of calls) {
-        const full: Check = { key: 'k', algorithm: algorithm.name, burst: check.limit, ...check, cost };
-        const { result, next } = algorithm.step(state, full, atMs);
-        t.equal(result.allowed, wanted, `at ${atMs} ms with cost ${cost}`);
-        if (result.allowed) state = next;
-        t.ok(
-          result.allowed ? result.retryAfterMs === 0 : result.retryAfterMs > 0,
-          'a wait exactly where refused',
-        );
-      }
-    });
-  }
-}
+void t.test('the shared table of timed calls', (t) => {
+  const ask = purely();
+  return playTable(t, (check, atMs) => ask([check], atMs)[0]!);
+});
 
 type Hit = { atMs: number; cost: number };
 

@@ -9,10 +9,11 @@ import { type Algorithm, allowed, refused } from '../algorithm.js';
 /** State: [expiry, start of window, count, count before]. Windows begin with the first hit after idleness. */
 export const slidingCounter: Algorithm = {
   name: 'sliding-counter',
-  step(state, { limit, windowMs, cost }, clockMs) {
+  step(state, { op, limit, windowMs, cost }, clockMs) {
     let start = state?.[1] ?? clockMs;
     let count = state?.[2] ?? 0;
     let before = state?.[3] ?? 0;
+    let known = state !== undefined;
     const nowMs = Math.max(clockMs, start);
     const passed = Math.floor((nowMs - start) / windowMs);
     if (passed === 1) {
@@ -23,16 +24,23 @@ export const slidingCounter: Algorithm = {
       before = 0;
       count = 0;
       start = nowMs;
+      known = false;
     }
     const leftMs = start + windowMs - nowMs;
+    if (op === 'give') count = Math.max(0, count - cost);
     const weighed = before * leftMs;
     const room = Math.floor((limit * windowMs - count * windowMs - weighed) / windowMs);
-    const resetMs = count > 0 || cost > 0 ? leftMs + windowMs : leftMs;
+    const expiry = start + 2 * windowMs;
+    if (op === 'give') {
+      const resetMs = count > 0 ? leftMs + windowMs : before > 0 ? leftMs : 0;
+      return allowed(known ? [expiry, start, count, before] : undefined, room, resetMs);
+    }
+    const resetMs = leftMs + windowMs;
     if (cost > room) {
       const wait = waitFor(limit - cost, { count, before, leftMs, windowMs });
-      return refused(state ?? [start + 2 * windowMs, start, 0, 0], room, resetMs, wait);
+      return refused(state, room, resetMs, wait);
     }
-    return allowed([start + 2 * windowMs, start, count + cost, before], room - cost, resetMs);
+    return allowed([expiry, start, count + cost, before], room - cost, resetMs);
   },
 };
 

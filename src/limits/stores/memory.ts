@@ -8,6 +8,7 @@ import { Fault } from '../../core/errors.js';
 import type { State } from '../algorithm.js';
 import { algorithmNamed } from '../algorithms/index.js';
 import type { Check, CheckResult, CounterStore } from '../limiter-contract.js';
+import { uncounted } from '../uncounted.js';
 
 const SWEEP_PER_CALL = 2;
 const EVICTION_SAMPLE = 16;
@@ -42,7 +43,7 @@ export function memoryStore({ clock, keysMax = 200_000 }: { clock: Clock; keysMa
 function checkAgainst(table: Table, checks: readonly Check[], nowMs: number): CheckResult[] {
   table.sweep(nowMs);
   const results: CheckResult[] = [];
-  const next: State[] = [];
+  const next: (State | undefined)[] = [];
   let refusals = 0;
   for (const check of checks) {
     const outcome = algorithmNamed(check.algorithm).step(table.get(check.key, nowMs), check, nowMs);
@@ -53,14 +54,13 @@ function checkAgainst(table: Table, checks: readonly Check[], nowMs: number): Ch
       table.hold(check.key, nowMs + outcome.result.retryAfterMs);
     }
   }
-  if (refusals === 0) checks.forEach((check, at) => table.put(check.key, next[at] ?? [], nowMs));
-  else if (refusals < checks.length) return results.map((result, at) => uncounted(result, checks[at]));
-  return results;
-}
-
-/** What would have been allowed was not counted, since another check of the same request was refused. */
-function uncounted(result: CheckResult, check: Check | undefined): CheckResult {
-  return result.allowed ? { ...result, remaining: result.remaining + (check?.cost ?? 0) } : result;
+  for (const [at, check] of checks.entries()) {
+    const state = next[at];
+    const written = check.op === 'give' || (refusals === 0 && check.op !== 'peek');
+    if (written && state !== undefined) table.put(check.key, state, nowMs);
+  }
+  if (refusals === 0 || refusals === checks.length) return results;
+  return results.map((result, at) => uncounted(result, checks[at]));
 }
 
 type Table = ReturnType<typeof createTable>;

@@ -1,6 +1,7 @@
 import t from 'tap';
 import { channelPair, type Channel } from '../../core/channel.js';
 import type { Check, CounterStore } from '../limiter-contract.js';
+import { playTable } from '../testing.js';
 import { ipcStore, serveStore } from './ipc.js';
 import { memoryStore } from './memory.js';
 
@@ -27,6 +28,15 @@ const handClock = (nowMs = 1_000_000) => ({
 });
 
 type Made = { store: CounterStore; clock: ReturnType<typeof handClock> };
+
+t.test('memory: the shared table of timed calls', async (t) => {
+  const clock = handClock();
+  const store = memoryStore({ clock });
+  await playTable(t, (asked, atMs) => {
+    clock.move(atMs - clock.nowMs());
+    return store.checkAll([asked])[0]!;
+  });
+});
 
 const variants: Record<string, () => Made> = {
   memory: () => {
