@@ -56,6 +56,8 @@ export type Finding = Readonly<{
   /** True where the rule or policy is in observe mode: written down, decides nothing, adds no points. */
   observed?: boolean;
   limit?: LimitState;
+  /** Of a note: how all limits of the request stand (`limits.headers: always`). */
+  limits?: readonly LimitState[];
   /** How long a shaping bucket makes the request wait; the longest of all findings holds. */
   delayMs?: number;
 }>;

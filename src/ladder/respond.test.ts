@@ -104,6 +104,9 @@ t.test('429 tells when to come back, in fields and in words', async (test) => {
   for (const { ms, words } of rows) {
     test.match(renderRefusal(limited(ms), API, () => 0).body, `again in ${words}.`, words);
   }
+  const silent = renderRefusal(limited(42_000), { ...BROWSER, rateLimitFields: false }, () => 0);
+  test.equal(header(silent, 'ratelimit') ?? header(silent, 'ratelimit-policy'), undefined, 'switched off');
+  test.equal(header(silent, 'retry-after'), '42', 'the wait is told all the same');
   test.equal(header(renderRefusal(limited(1000), API), 'retry-after') !== undefined, true);
   test.equal(
     header(

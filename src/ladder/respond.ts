@@ -4,8 +4,16 @@
  * 9110 section 10.2.3) and RateLimit fields (draft-ietf-httpapi-ratelimit-headers).
  */
 import type { Decision } from '../core/decision.js';
+import { rateLimitFields } from './rate-limit-fields.js';
 
-export type RefusalTo = Readonly<{ requestId: string; method: string; accept: string; secFetchMode: string }>;
+export type RefusalTo = Readonly<{
+  requestId: string;
+  method: string;
+  accept: string;
+  secFetchMode: string;
+  /** False: no RateLimit fields (`limits.headers: off`). */
+  rateLimitFields?: boolean;
+}>;
 
 export type Refusal = Readonly<{
   status: number;
@@ -52,7 +60,9 @@ export function renderRefusal(decision: Decision, to: RefusalTo, dice: () => num
     'no-store',
   ];
   headers.push('X-Request-Id', to.requestId);
-  if (waitS > 0) headers.push('Retry-After', String(waitS), ...rateLimitFields(decision));
+  if (waitS > 0) headers.push('Retry-After', String(waitS));
+  if (decision.limit !== undefined && status === 429 && to.rateLimitFields !== false)
+    headers.push(...rateLimitFields([decision.limit]));
   return { status, headers, body };
 }
 
@@ -98,19 +108,6 @@ const escaped = (text: string): string => text.replace(/[&<>"]/g, (char) => `&#$
 function retryAfter(decision: Decision, dice: number): number {
   const waitS = Math.max(1, Math.ceil((decision.limit?.retryAfterMs ?? 1000) / 1000));
   return Math.min(Math.ceil(waitS + dice * (waitS * 0.2 + 1)), Math.floor(waitS * 1.2 + 1));
-}
-
-function rateLimitFields(decision: Decision): string[] {
-  const { limit } = decision;
-  if (limit === undefined) return [];
-  const name = `"${limit.policy.replace(/[^\x20\x21\x23-\x5b\x5d-\x7e]/g, '')}"`;
-  const resetS = Math.ceil(limit.resetMs / 1000);
-  return [
-    'RateLimit-Policy',
-    `${name};q=${limit.limit};w=${Math.ceil(limit.windowMs / 1000)}`,
-    'RateLimit',
-    `${name};r=${Math.max(0, Math.floor(limit.remaining))};t=${resetS}`,
-  ];
 }
 
 function inWords(seconds: number): string {

@@ -4,7 +4,7 @@
  */
 import { z } from 'zod';
 import { IDENTITIES } from '../core/identity.js';
-import { parseRate } from '../core/schema.js';
+import { duration, parseRate } from '../core/schema.js';
 
 const LOG_LIMIT_MAX = 1000;
 const LIMIT_MAX = 1_000_000;
@@ -66,6 +66,10 @@ export const policySection = z
       .default('sliding-counter')
       .describe('How it counts.'),
     exact: z.boolean().default(false).describe('Never counted through a local cache.'),
+    cache: z
+      .boolean()
+      .optional()
+      .describe('Whether the hot-key cache may count it; where absent: unless exact or sliding-log.'),
     cost: whole.default(1).describe('What one request takes from the limit.'),
     burst: whole
       .optional()
@@ -88,6 +92,14 @@ export const policySection = z
         message: `sliding-log keeps a stamp per hit; at most ${LOG_LIMIT_MAX} fits, or take sliding-counter`,
       });
     }
+    const uncached = policy.exact ? 'exact: true' : policy.algorithm === 'sliding-log' ? 'sliding-log' : '';
+    if (policy.cache === true && uncached !== '') {
+      context.addIssue({
+        code: 'custom',
+        path: ['cache'],
+        message: `found true beside ${uncached}, which is never cached; remove cache, or count inexactly`,
+      });
+    }
     if (policy.cost > Math.min(policy.limit.limit, policy.burst ?? policy.limit.limit)) {
       context.addIssue({
         code: 'custom',
@@ -100,6 +112,24 @@ export const policySection = z
 export type PolicyConfig = z.output<typeof policySection>;
 export type PolicyInput = z.input<typeof policySection>;
 
+const hotKeyCacheSection = z.strictObject({
+  enabled: z.boolean().default(true).describe('False: each check goes to Redis. Without Redis it is not used.'),
+  sync: duration('100ms', { min: 10, max: 10_000 }).describe('A hot key is settled with Redis this often.'),
+  hotAfter: z
+    .int()
+    .min(1)
+    .max(10_000)
+    .default(3)
+    .describe('A key is hot once a worker saw it more often than this within one sync.'),
+  keysMax: z.int().min(16).max(1_000_000).default(10_000).describe('Most hot keys a worker holds.'),
+  overshoot: z
+    .int()
+    .min(1)
+    .max(100)
+    .default(25)
+    .describe('Percent of a limit that all workers of all nodes together may pass above it.'),
+});
+
 export const limitsSection = z
   .strictObject({
     enabled: z.boolean().default(true).describe('False counts nothing at all.'),
@@ -107,6 +137,11 @@ export const limitsSection = z
       .enum(ON_FAILURE)
       .default('local')
       .describe('While the counter store is away: local (this worker holds its share), pass or refuse.'),
+    headers: z
+      .enum(['refused', 'always', 'off'])
+      .default('refused')
+      .describe('Which answers carry RateLimit fields: refused ones, those of the origin too, or none.'),
+    hotKeyCache: hotKeyCacheSection.prefault({}).describe('Counts hot keys of a shared store locally.'),
     points: z
       .number()
       .min(0)

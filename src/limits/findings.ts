@@ -2,12 +2,13 @@
  * From the store's answers to findings: what is over, in words for the log and numbers for the RateLimit
  * fields.
  */
-import type { Finding } from '../core/finding.js';
+import type { Finding, LimitState } from '../core/finding.js';
 import type { CheckResult } from './limiter-contract.js';
 import type { Asked, Policy } from './policy.js';
 
 export const ALARM_ID = 'BURST-ALARM';
 export const UNAVAILABLE_ID = 'LIMITS-UNAVAILABLE';
+export const STATE_ID = 'LIMIT-STATE';
 const RETRY_UNREAD_MS = 1000;
 
 /** One finding for each check that was refused; `results` are in the order of `asked`. */
@@ -24,10 +25,35 @@ export function findingsFor(
   return findings;
 }
 
-function findingFor({ policy, by, check, alarm }: Asked, result: CheckResult, points: number): Finding {
+/** How everything that may refuse stands; `pass` keeps head and body apart. Undefined where nothing may. */
+export function stateNote(
+  asked: readonly Asked[],
+  results: readonly CheckResult[],
+  pass: 'head' | 'body',
+): Finding | undefined {
+  const limits: LimitState[] = [];
+  asked.forEach((one, at) => {
+    const result = results[at];
+    if (result !== undefined && !one.alarm && !one.policy.config.observe) limits.push(stateOf(one, result));
+  });
+  if (limits.length === 0) return undefined;
+  const message = limits
+    .map(({ policy, by, remaining, limit }) => `${policy} by ${by}: ${remaining} of ${limit} left`)
+    .join('; ');
+  const id = pass === 'head' ? STATE_ID : `${STATE_ID}-BODY`;
+  return { id, kind: 'note', points: 0, observed: true, message, limits };
+}
+
+function stateOf({ policy, by, check }: Asked, result: CheckResult): LimitState {
   const { limit, windowMs } = check;
   const { remaining, resetMs, retryAfterMs } = result;
-  const state = { policy: policy.config.name, by, limit, windowMs, remaining, resetMs, retryAfterMs };
+  return { policy: policy.config.name, by, limit, windowMs, remaining, resetMs, retryAfterMs };
+}
+
+function findingFor(asked: Asked, result: CheckResult, points: number): Finding {
+  const { policy, by, check, alarm } = asked;
+  const { limit, windowMs } = check;
+  const state = stateOf(asked, result);
   const rate = `${limit} in ${windowMs / 1000} s by ${by}`;
   if (alarm) {
     const message = `A burst above ${rate} (policy ${policy.config.name}).`;

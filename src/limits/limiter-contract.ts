@@ -24,6 +24,8 @@ export type Check = Readonly<{
    * meters, what fits passes at once.
    */
   delayMaxMs?: number;
+  /** True where a cache may count it for a moment (`limits.hotKeyCache`); absent: it goes to the store. */
+  cached?: boolean;
 }>;
 
 export type CheckResult = Readonly<{
@@ -44,6 +46,8 @@ export type CheckResult = Readonly<{
  */
 export type CounterStore = {
   checkAll(checks: readonly Check[]): CheckResult[] | Promise<CheckResult[]>;
+  /** Sets keys back to nothing counted; answers how many there were. For operators, not for requests. */
+  forget?(keys: readonly string[]): number | Promise<number>;
   close(): Promise<void>;
 };
 

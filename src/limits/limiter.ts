@@ -10,7 +10,7 @@ import type { FieldReader, Identities } from '../core/identity.js';
 import type { RequestFacts } from '../core/request.js';
 import type { LimitsConfig } from './config.js';
 import { effectivePolicies } from './defaults.js';
-import { findingsFor, refusedUnread, UNAVAILABLE_ID } from './findings.js';
+import { findingsFor, refusedUnread, stateNote, UNAVAILABLE_ID } from './findings.js';
 import type { Check, CheckResult, CounterStore, Limiter } from './limiter-contract.js';
 import { foldPath, type Target } from './match.js';
 import { ask, type Asked, compilePolicy, waitsForBody } from './policy.js';
@@ -54,16 +54,25 @@ export function createLimiter(config: LimitsConfig, deps: LimiterDeps): Limiter 
     return asked;
   }
 
-  function conclude(asked: Groups, answers: readonly (readonly CheckResult[])[]): readonly Finding[] {
+  function conclude(
+    asked: Groups,
+    answers: readonly (readonly CheckResult[])[],
+    from: 'head' | 'body',
+  ): readonly Finding[] {
+    asked.forEach((group, at) => standIn.warm(group, answers[at] ?? []));
     const findings = asked.flatMap((group, at) => findingsFor(group, answers[at] ?? [], config.points));
+    const note = config.headers === 'always' ? stateNote(asked.flat(), answers.flat(), from) : undefined;
+    if (note !== undefined) return [...onceCharged(findings), note];
     return findings.length === 0 ? NO_FINDINGS : onceCharged(findings);
   }
 
-  async function later(asked: Groups, pending: readonly (CheckResult[] | Promise<CheckResult[]>)[]) {
+  async function later(
+    asked: Groups,
+    pending: readonly (CheckResult[] | Promise<CheckResult[]>)[],
+    from: 'head' | 'body',
+  ) {
     try {
-      const answers = await Promise.all(pending);
-      asked.forEach((group, at) => standIn.warm(group, answers[at] ?? []));
-      return conclude(asked, answers);
+      return conclude(asked, await Promise.all(pending), from);
     } catch (fault) {
       return standIn.judge(asked, fault);
     }
@@ -74,11 +83,12 @@ export function createLimiter(config: LimitsConfig, deps: LimiterDeps): Limiter 
       const asked = gather(facts, field);
       if (asked === undefined) return NO_FINDINGS;
       const grouped = groups(asked);
+      const from = field === undefined ? 'head' : 'body';
       try {
         const answers = grouped.map((group) => store.checkAll(group.map(({ check }) => check)));
         return answers.every((answer): answer is CheckResult[] => !(answer instanceof Promise))
-          ? conclude(grouped, answers)
-          : later(grouped, answers);
+          ? conclude(grouped, answers, from)
+          : later(grouped, answers, from);
       } catch (fault) {
         return standIn.judge(grouped, fault);
       }

@@ -13,6 +13,8 @@ import { compileMatch, type Matcher } from './match.js';
 /** A check and the words for it. */
 export type Asked = Readonly<{ policy: Policy; by: string; check: Check; alarm: boolean }>;
 
+const CACHED = { cached: true };
+
 type Slot = Readonly<{
   by: string;
   names: readonly IdentityName[];
@@ -31,6 +33,8 @@ export type Policy = Readonly<{
   joined: boolean;
   /** True where a body field may say who it is. */
   readsBody: boolean;
+  /** True where the hot-key cache may count it. */
+  cached: boolean;
   wide: ReadonlyMap<string, Slot>;
   address: Slot | undefined;
 }>;
@@ -70,6 +74,7 @@ export function compilePolicy(config: PolicyConfig, limits: LimitsConfig, identi
     slots,
     joined,
     readsBody: names.some((name) => identities.inBody(name)),
+    cached: config.cache ?? (!config.exact && config.algorithm !== 'sliding-log'),
     wide,
     address,
   };
@@ -133,6 +138,7 @@ function push(policy: Policy, slot: Slot, identity: string, into: Asked[]): void
     windowMs: limit.windowMs,
     burst: (burst ?? limit.limit) * slot.factor,
     cost,
+    ...(policy.cached ? CACHED : {}),
   };
   into.push({ policy, by: slot.by, check, alarm: false });
 }
@@ -147,6 +153,7 @@ function alarm(policy: Policy, slot: Slot, identity: string): Asked {
     windowMs,
     burst: limit,
     cost: policy.config.cost,
+    ...(policy.cached ? CACHED : {}),
   };
   return { policy, by: slot.by, check, alarm: true };
 }

@@ -14,6 +14,7 @@ export type AnswerTo = Readonly<{
   accept: string;
   secFetchMode: string;
   contentType: string;
+  rateLimitFields?: boolean;
 }>;
 
 const LINGER_MS = 2_000;

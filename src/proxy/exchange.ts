@@ -5,6 +5,7 @@
 import type { Decision } from '../core/decision.js';
 import type { DecisionEvent, Step } from '../core/event.js';
 import type { RequestFacts } from '../core/request.js';
+import { rateLimitFields } from '../ladder/rate-limit-fields.js';
 import { scoreOf, stepsOf, type Pipeline, type Run } from '../pipeline/run.js';
 import type { RuleEngine } from '../rules/engine.js';
 import type { UpstreamSet } from './upstream.js';
@@ -21,6 +22,8 @@ export type Snapshot = Readonly<{
   upstreams: UpstreamSet;
   /** A refusal for cause: the source's observed score rises. */
   onRefused: (run: Run) => void;
+  /** Which answers carry RateLimit fields. */
+  rateLimitFields: 'refused' | 'always' | 'off';
   asn: (ip: string) => number | undefined;
   /** Keyed hashes of session, key and user, for the log. */
   identities: (facts: RequestFacts) => { session?: string; apiKey?: string; user?: string };
@@ -56,6 +59,12 @@ export function openExchange(snapshot: Snapshot): Exchange {
     error: undefined,
     done: false,
   };
+}
+
+/** How the limits of a request stand, in RateLimit fields for the origin's answer; name and value in turn. */
+export function limitFields({ snapshot, run }: Exchange): string[] {
+  if (snapshot.rateLimitFields !== 'always' || run === undefined) return [];
+  return rateLimitFields(run.found.flat().flatMap(({ limits }) => limits ?? []));
 }
 
 const JUDGING = ['reputation', 'limits', 'headers', 'rules'] as const;

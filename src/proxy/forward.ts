@@ -8,7 +8,7 @@ import { subscribe } from 'node:diagnostics_channel';
 import type { Socket } from 'node:net';
 import type { Readable } from 'node:stream';
 import type { Dispatcher } from 'undici';
-import type { Exchange } from './exchange.js';
+import { limitFields, type Exchange } from './exchange.js';
 import { requestHeaders, responseHeaders } from './forward-headers.js';
 import { endTurn, takeTurn, type Address } from './upstream.js';
 
@@ -189,6 +189,7 @@ class Forward {
       response.shouldKeepAlive = false;
       flat.push('Connection', 'close');
     }
+    if (exchange.snapshot.rateLimitFields === 'always') flat.push(...limitFields(exchange));
     response.sendDate = false;
     try {
       response.writeHead(head.status, head.text, flat);

@@ -201,7 +201,10 @@ function stream(life: Life, outcome: Extract<BodyOutcome, { kind: 'stream' }>): 
 
 function refused(life: Life, decision: Decision): void {
   const { exchange, request, response, facts, deps } = life;
-  const to = answerTo(facts.requestId, facts.method, (name) => facts.headers.get(name));
+  const to = {
+    ...answerTo(facts.requestId, facts.method, (name) => facts.headers.get(name)),
+    rateLimitFields: exchange.snapshot.rateLimitFields !== 'off',
+  };
   const close = decision.status === 400 || decision.status === 408 || deps.draining();
   exchange.status = refuse({ request, response, close }, decision, to);
   if (exchange.run !== undefined && decision.action === 'block') exchange.snapshot.onRefused(exchange.run);

@@ -184,11 +184,10 @@ function refused(tunnel: Tunnel, decision: Decision): void {
   exchange.status = decision.status;
   if (decision.action === 'error') exchange.error = decision.reason;
   if (decision.action === 'block' && exchange.run !== undefined) exchange.snapshot.onRefused(exchange.run);
-  refuseOnSocket(
-    socket,
-    decision,
-    answerTo(facts.requestId, facts.method, (name) => facts.headers.get(name)),
-  );
+  refuseOnSocket(socket, decision, {
+    ...answerTo(facts.requestId, facts.method, (name) => facts.headers.get(name)),
+    rateLimitFields: exchange.snapshot.rateLimitFields !== 'off',
+  });
 }
 
 function conclude({ deps, exchange }: Tunnel): void {

@@ -100,6 +100,7 @@ export async function buildEngines(config: Config, deps: EngineDeps): Promise<En
     rules,
     upstreams,
     onRefused: (run) => raiseFor(run, reputation, config.reputation.points.refusal),
+    rateLimitFields: config.limits.headers,
     asn: (ip) => reputation.asn(ip)?.number,
     identities: (facts) => logIdentities(identities, facts),
   };

@@ -17,9 +17,10 @@ const HELD_SHARE = 0.5;
 
 export type MemoryStoreStats = Readonly<{ keys: number; expired: number; evicted: number }>;
 
-export type MemoryStore = Omit<CounterStore, 'checkAll'> &
+export type MemoryStore = Omit<CounterStore, 'checkAll' | 'forget'> &
   Readonly<{
     checkAll(checks: readonly Check[]): CheckResult[];
+    forget(keys: readonly string[]): number;
     stats(): MemoryStoreStats;
   }>;
 
@@ -32,6 +33,7 @@ export function memoryStore({ clock, keysMax = 200_000 }: { clock: Clock; keysMa
       if (closed) throw new Fault('STORE_CLOSED');
       return checkAgainst(table, checks, clock.nowMs());
     },
+    forget: (keys) => keys.filter((key) => table.drop(key)).length,
     stats: table.stats,
     async close() {
       closed = true;
@@ -110,6 +112,11 @@ function createTable(keysMax: number) {
       if (state !== undefined) {
         if (held.add(key, { state, untilMs })) states.delete(key);
       } else held.extend(key, untilMs);
+    },
+    /** True where the key was there. */
+    drop(key: string): boolean {
+      const wasHeld = held.delete(key);
+      return states.delete(key) || wasHeld;
     },
     sweep(nowMs: number): void {
       const free = held.release(nowMs);
