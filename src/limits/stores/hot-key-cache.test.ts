@@ -225,7 +225,10 @@ t.test('property: no schedule passes more than overshoot × limit above the limi
       fc.integer({ min: 2, max: 8 }),
       fc.integer({ min: 1, max: 400 }),
       fc.constantFrom(0.1, 0.25, 1),
-      fc.array(fc.tuple(fc.nat(7), fc.integer({ min: 1, max: 60 }), fc.nat(120)), { minLength: 20, maxLength: 80 }),
+      fc.array(fc.tuple(fc.nat(7), fc.integer({ min: 1, max: 60 }), fc.nat(120)), {
+        minLength: 20,
+        maxLength: 80,
+      }),
       async (peers, limit, overshoot, schedule) => {
         const clock = handClock();
         const { store } = counting(memoryStore({ clock }));

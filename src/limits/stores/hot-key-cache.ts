@@ -57,7 +57,8 @@ export function hotKeyCache(store: CounterStore, options: HotKeyCacheOptions): H
   return {
     checkAll(checks) {
       keys.tickIfDue();
-      return checks.some(isCacheable) || keys.holdsAny(checks) ? through(store, keys, checks) : store.checkAll(checks);
+      const concerned = checks.some(isCacheable) || keys.holdsAny(checks);
+      return concerned ? through(store, keys, checks) : store.checkAll(checks);
     },
     ...(forget === undefined
       ? {}

@@ -1,9 +1,8 @@
 /**
- * What one process knows of each hot key. `granted`, the most that may be passed and unsettled, is
- * min(floor(remaining / peers), floor(overshoot × limit / peers)), set anew by each answer of the store. It is
- * never above the second term, in any process, at any time; hence the bound, whatever order the answers come
- * in. What the store cannot take any more when it is settled is owed: it stays here, nothing passes, and the
- * next free allowance pays it, so that over many windows the limit holds exactly.
+ * What one process knows of each hot key. `granted`, the most it may pass and not have settled, is
+ * floor(min(remaining, overshoot × limit) / peers), set anew by each answer of the store; the second term
+ * holds in every process at any time, hence the bound, whatever order the answers come in. What the store has
+ * no room for at the settlement is owed: nothing passes until the next free allowance has paid it.
  */
 import type { Check, CheckResult, CounterStore } from '../limiter-contract.js';
 import type { HotKeyCacheOptions, HotKeyCacheStats } from './hot-key-cache.js';
@@ -35,7 +34,7 @@ type Hot = {
   owing: boolean;
 };
 
-/** One call to the store: its number, and the entries that count on its answer, in the order of its checks. */
+/** One call to the store: its number, and the entries that its answers are for, in the order of its checks. */
 type Ticket = Readonly<{ number: number; entries: readonly (Hot | undefined)[] }>;
 
 export type HotKeys = ReturnType<typeof createHotKeys>;
