@@ -1,4 +1,4 @@
-/** What clients are told about limits: on refused requests, on handshakes, and on the origin's own answers. */
+/** What a client is told about limits: on refused requests, on handshakes, and by the origin. */
 import t from 'tap';
 import { bench, type Bench } from '../support/case.js';
 import { BROWSER, exchange, request, type Answer, type RequestSpec } from '../support/raw-client.js';

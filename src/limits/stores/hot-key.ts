@@ -34,7 +34,7 @@ type Hot = {
   owing: boolean;
 };
 
-/** One call to the store: its number, and the entries that its answers are for, in the order of its checks. */
+/** One call to the store: its number, and the entries that its answers are for, by check. */
 type Ticket = Readonly<{ number: number; entries: readonly (Hot | undefined)[] }>;
 
 export type HotKeys = ReturnType<typeof createHotKeys>;
