@@ -4,6 +4,7 @@
  */
 import { z } from 'zod';
 import { bytes, cidr, duration } from '../core/schema.js';
+import { isDnsServer } from './resolver.js';
 
 const listener = z.strictObject({
   address: z.string().describe('Address and port, `127.0.0.1:8080` or `[::]:8080`; port 0 takes a free one.'),
@@ -130,6 +131,16 @@ export const proxyShape = {
   dns: z
     .strictObject({
       refresh: duration('5s', { min: 100 }).describe('Names of origins are looked up again this often.'),
+      servers: z
+        .array(
+          z.string().refine(isDnsServer, {
+            error: (issue) =>
+              `found ${JSON.stringify(issue.input)}; an address such as 10.0.0.2 or 127.0.0.1:5353 fits`,
+          }),
+        )
+        .max(8)
+        .default([])
+        .describe('DNS servers to ask; with none, the machine resolves, its hosts file included.'),
     })
     .prefault({})
     .describe('Origin name resolution.'),

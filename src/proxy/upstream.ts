@@ -1,20 +1,12 @@
 /**
  * Origins of a site: names resolved again and again, one undici Pool an address, round robin over the healthy
  * ones, passive health with doubling back-off. A name's addresses that are gone from DNS get no new request
- * and their pools close once idle; when the resolver fails, the last good addresses stay.
+ * and their pools close once idle; when the resolver fails, the last good addresses stay, over reloads too.
  */
-import { lookup } from 'node:dns/promises';
 import { isIP } from 'node:net';
 import { Pool } from 'undici';
 import type { ProxyConfig, SiteConfig } from './config.js';
-
-export type Resolver = (name: string) => Promise<readonly string[]>;
-
-/** getaddrinfo off the event loop: hosts file, search domains and DNS as the machine has them. */
-export const systemResolver: Resolver = async (name) => {
-  const found = await lookup(name, { all: true });
-  return found.map((entry) => entry.address);
-};
+import type { Resolver } from './resolver.js';
 
 export type Address = {
   readonly label: string;
@@ -30,6 +22,8 @@ export type Address = {
   busy: number;
   /** Turns waiting for a connection, in order. Bounded by `caps.upstreamQueue`. */
   readonly waiting: Set<() => void>;
+  /** Gone from DNS: its pool closes with the last turn. */
+  retired: boolean;
 };
 
 /** Takes a connection's turn or waits for one; false when the queue is full. */
@@ -52,6 +46,11 @@ export function endTurn(address: Address): void {
     return;
   }
   address.busy--;
+  if (address.retired && address.busy === 0) closePool(address);
+}
+
+function closePool({ pool }: Address): void {
+  void pool.close().catch(() => pool.destroy());
 }
 
 export type Origin = Readonly<{ url: URL; hostHeader: string; port: number; tls: boolean }>;
@@ -67,7 +66,13 @@ export type UpstreamSet = {
 };
 
 type Settings = Pick<ProxyConfig, 'timeouts' | 'caps' | 'dns' | 'health'> & { sites: readonly SiteConfig[] };
-type Deps = Readonly<{ resolver: Resolver; nowMs: () => number; onProblem: (message: string) => void }>;
+type Deps = Readonly<{
+  resolver: Resolver;
+  nowMs: () => number;
+  onProblem: (message: string) => void;
+  /** The last good answer for each name, kept by the caller from one config to the next. */
+  lastGood?: Map<string, readonly string[]>;
+}>;
 type Member = { origin: Origin; addresses: Map<string, Address> };
 type Group = { members: Member[]; list: Address[]; next: number };
 
@@ -83,18 +88,12 @@ export function createUpstreams(settings: Settings, deps: Deps): UpstreamSet {
     }));
     groups.set(site.name, { members, list: [], next: 0 });
   }
+  const addressesOf = createNames(deps);
   let timer: NodeJS.Timeout | undefined;
   let closed = false;
 
   const refresh = async (member: Member): Promise<void> => {
-    const name = member.origin.url.hostname.replace(/^\[|\]$/g, '');
-    let ips: readonly string[];
-    try {
-      ips = isIP(name) > 0 ? [name] : await deps.resolver(name);
-    } catch (error) {
-      deps.onProblem(`cannot resolve ${name}: ${(error as Error).message}; its last known addresses stay`);
-      return;
-    }
+    const ips = await addressesOf(member.origin.url.hostname.replace(/^\[|\]$/g, ''));
     if (ips.length === 0 || closed) return;
     applyAddresses(member, ips.slice(0, ADDRESSES_MAX), settings);
   };
@@ -126,12 +125,33 @@ export function createUpstreams(settings: Settings, deps: Deps): UpstreamSet {
       address.asideUntilMs = deps.nowMs() + waitMs;
     },
     addresses: (site) => groups.get(site)?.list ?? [],
-    async close() {
+    close() {
       closed = true;
       clearTimeout(timer);
-      const pools = [...groups.values()].flatMap((group) => group.list.map((address) => address.pool));
-      await Promise.all(pools.map((pool) => pool.close()));
+      // Requests that are still being judged will want these pools; their idle connections end by themselves.
+      return Promise.resolve();
     },
+  };
+}
+
+const NAMES_MAX = 1_000;
+
+/** Looks a name up; where that fails, says so once and answers what was last good (or nothing). */
+function createNames({ resolver, onProblem, lastGood = new Map() }: Deps) {
+  const failing = new Set<string>();
+  return async (name: string): Promise<readonly string[]> => {
+    if (isIP(name) > 0) return [name];
+    try {
+      const ips = await resolver(name);
+      failing.delete(name);
+      if (ips.length > 0 && (lastGood.has(name) || lastGood.size < NAMES_MAX)) lastGood.set(name, ips);
+      return ips;
+    } catch (error) {
+      const problem = `cannot resolve ${name}: ${(error as Error).message}; its last known addresses stay`;
+      if (!failing.has(name)) onProblem(problem);
+      failing.add(name);
+      return lastGood.get(name) ?? [];
+    }
   };
 }
 
@@ -175,7 +195,8 @@ function applyAddresses(member: Member, ips: readonly string[], settings: Settin
   for (const [ip, address] of member.addresses) {
     if (wanted.has(ip)) continue;
     member.addresses.delete(ip);
-    void address.pool.close().catch(() => address.pool.destroy());
+    address.retired = true;
+    if (address.busy === 0) closePool(address);
   }
   for (const ip of wanted) {
     if (!member.addresses.has(ip)) member.addresses.set(ip, openAddress(member.origin, ip, settings));
@@ -208,6 +229,7 @@ function openAddress(origin: Origin, ip: string, settings: Settings): Address {
     asideUntilMs: 0,
     busy: 0,
     waiting: new Set(),
+    retired: false,
   };
 }
 

@@ -13,7 +13,8 @@ import { createPipeline, type Run } from '../pipeline/run.js';
 import { stagesOf } from '../pipeline/stages/index.js';
 import type { Snapshot } from '../proxy/exchange.js';
 import { createSiteLookup } from '../proxy/host.js';
-import { createUpstreams, systemResolver, type Resolver } from '../proxy/upstream.js';
+import { createResolver, type Resolver } from '../proxy/resolver.js';
+import { createUpstreams } from '../proxy/upstream.js';
 import type { Reputation } from '../reputation/contract.js';
 import { createReputation } from '../reputation/reputation.js';
 import { createRuleEngine } from '../rules/index.js';
@@ -34,6 +35,8 @@ export type EngineDeps = Readonly<{
   /** How many workers share a limit; the local fallback takes its part. */
   share?: number;
   resolver?: Resolver;
+  /** Last good addresses of names, kept from one config to the next. */
+  lastGood?: Map<string, readonly string[]>;
   onFault?: (fault: Fault) => void;
 }>;
 
@@ -74,7 +77,8 @@ export async function buildEngines(config: Config, deps: EngineDeps): Promise<En
     config.sites.filter((site) => (site.mode ?? config.mode) === 'observe').map((site) => site.name),
   );
   const upstreams = createUpstreams(config, {
-    resolver: deps.resolver ?? systemResolver,
+    resolver: deps.resolver ?? createResolver(config.dns),
+    ...(deps.lastGood === undefined ? {} : { lastGood: deps.lastGood }),
     nowMs: clock.nowMs,
     onProblem: (message) => log('warn', message),
   });

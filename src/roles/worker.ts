@@ -33,15 +33,16 @@ type Parts = {
 export function runWorker(id: number): void {
   const channel = ipcChannel(process, () => process.connected);
   const store = ipcStore(channel);
+  const lastGood = new Map<string, readonly string[]>();
   let parts: Parts | undefined;
   let work: Promise<void> = Promise.resolve();
 
   const apply = async (message: SnapshotMessage<Config>): Promise<void> => {
     if (parts === undefined) {
-      parts = await open(message, { channel, store, id });
+      parts = await open(message, { channel, store, lastGood, id });
       return;
     }
-    await swap(parts, message, { channel, store });
+    await swap(parts, message, { channel, store, lastGood });
   };
   channel.on(TOPICS.snapshot, (body) => {
     const message = body as SnapshotMessage<Config>;
@@ -65,11 +66,17 @@ export function runWorker(id: number): void {
   channel.send(TOPICS.hello, {});
 }
 
-type OpenDeps = Readonly<{ channel: IpcChannel; store: ReturnType<typeof ipcStore>; id: number }>;
+type OpenDeps = Readonly<{
+  channel: IpcChannel;
+  store: ReturnType<typeof ipcStore>;
+  /** Outlives every config: a reload while DNS is down keeps the origins' addresses. */
+  lastGood: Map<string, readonly string[]>;
+  id: number;
+}>;
 
 async function open(message: SnapshotMessage<Config>, deps: OpenDeps): Promise<Parts> {
   const { config } = message;
-  const { channel, store, id } = deps;
+  const { channel, store, lastGood, id } = deps;
   const file = config.log.file === undefined ? undefined : path.resolve(config.baseDir, config.log.file);
   const log = createEventLog(config.log, { file, nowMs: systemClock.nowMs });
   const metrics = createMetrics(config.metrics, { sites: config.sites.map((site) => site.name) });
@@ -82,6 +89,7 @@ async function open(message: SnapshotMessage<Config>, deps: OpenDeps): Promise<P
   const engines = await buildEngines(config, {
     store,
     channel,
+    lastGood,
     clock: systemClock,
     log: (level, text, fields) => log.note(level, text, fields),
     hashKey: message.hashKey,

@@ -74,9 +74,9 @@ export class EchoUpstream {
     this.server = createServer({ noDelay: true }, (socket) => this.accept(socket));
   }
 
-  static async start(port = 0): Promise<EchoUpstream> {
+  static async start(port = 0, host = '127.0.0.1'): Promise<EchoUpstream> {
     const upstream = new EchoUpstream();
-    upstream.server.listen(port, '127.0.0.1');
+    upstream.server.listen(port, host);
     await once(upstream.server, 'listening');
     return upstream;
   }

@@ -1,0 +1,73 @@
+/** A name server on loopback, over UDP, that answers A and AAAA as a test tells it (RFC 1035 section 4). */
+import { createSocket, type Socket } from 'node:dgram';
+import { once } from 'node:events';
+import { isIPv6 } from 'node:net';
+
+const TYPE_A = 1;
+const TYPE_AAAA = 28;
+
+export class DnsServer {
+  /** Addresses by name, lower case. A name that is not there does not exist. */
+  readonly records = new Map<string, readonly string[]>();
+  /** `broken`: SERVFAIL; `silent`: no answer at all. */
+  mode: 'answers' | 'broken' | 'silent' = 'answers';
+  queries = 0;
+  private readonly socket: Socket = createSocket('udp4');
+
+  static async start(): Promise<DnsServer> {
+    const server = new DnsServer();
+    server.socket.on('message', (query, from) => {
+      server.queries += 1;
+      if (server.mode !== 'silent') server.socket.send(server.reply(query), from.port, from.address);
+    });
+    server.socket.bind(0, '127.0.0.1');
+    await once(server.socket, 'listening');
+    return server;
+  }
+
+  get address(): string {
+    return `127.0.0.1:${this.socket.address().port}`;
+  }
+
+  close(): void {
+    this.socket.close();
+  }
+
+  private reply(query: Buffer): Buffer {
+    const labels: string[] = [];
+    let at = 12;
+    for (let length = query[at]!; length > 0; length = query[at]!) {
+      labels.push(query.toString('latin1', at + 1, at + 1 + length));
+      at += length + 1;
+    }
+    const type = query.readUInt16BE(at + 1);
+    const question = query.subarray(12, at + 5);
+    const known = this.records.get(labels.join('.').toLowerCase());
+    const wanted = this.mode === 'broken' ? [] : (known ?? []).filter((ip) => typeOf(ip) === type);
+    const code = this.mode === 'broken' ? 2 : known === undefined ? 3 : 0;
+    const head = Buffer.alloc(12);
+    query.copy(head, 0, 0, 2);
+    head.writeUInt16BE(0x8180 | code, 2);
+    head.writeUInt16BE(1, 4);
+    head.writeUInt16BE(wanted.length, 6);
+    return Buffer.concat([head, question, ...wanted.map(record)]);
+  }
+}
+
+const typeOf = (ip: string): number => (isIPv6(ip) ? TYPE_AAAA : TYPE_A);
+
+/** The name as a pointer to the question, class IN, TTL 1 s. */
+function record(ip: string): Buffer {
+  const data = bytesOf(ip);
+  const head = Buffer.from([0xc0, 0x0c, 0, typeOf(ip), 0, 1, 0, 0, 0, 1, 0, data.length]);
+  return Buffer.concat([head, data]);
+}
+
+function bytesOf(ip: string): Buffer {
+  if (!isIPv6(ip)) return Buffer.from(ip.split('.').map(Number));
+  const [left = '', right = ''] = ip.split('::');
+  const groups = (text: string): number[] => (text === '' ? [] : text.split(':').map((x) => parseInt(x, 16)));
+  const [before, after] = [groups(left), groups(right)];
+  const all = [...before, ...new Array<number>(8 - before.length - after.length).fill(0), ...after];
+  return Buffer.from(all.flatMap((group) => [group >> 8, group & 255]));
+}
