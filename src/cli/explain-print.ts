@@ -18,6 +18,7 @@ export function explainEvent(event: DecisionEvent, extras: Extras = {}): string 
   for (const step of event.steps) lines.push(...stepLines(step));
   lines.push('', verdict(event));
   if (event.reason !== '') lines.push(`  why: ${visible(event.reason)}`);
+  if (event.delayedMs !== undefined) lines.push(`  waited: ${event.delayedMs} ms`);
   if (event.ruleIds.length > 0) lines.push(`  rules: ${event.ruleIds.map(visible).join(', ')}`);
   const change = extras.wouldChange ?? wouldHaveChanged(event);
   if (change !== undefined) lines.push(`  what would have changed it: ${visible(change)}`);
@@ -68,6 +69,7 @@ function findingLines(finding: Finding): string[] {
   if (finding.limit !== undefined) {
     const { policy, by, limit, windowMs, remaining, retryAfterMs } = finding.limit;
     const wait = retryAfterMs > 0 ? `, free again in ${seconds(retryAfterMs)}` : '';
+    if (finding.delayMs !== undefined) lines.push(`        waits ${finding.delayMs} ms before it goes on`);
     lines.push(
       `        policy ${visible(policy)} by ${visible(by)}: ${limit} in ${seconds(windowMs)}, ${remaining} left${wait}`,
     );

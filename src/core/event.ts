@@ -64,6 +64,8 @@ export type DecisionEvent = {
   bytesIn: number;
   bytesOut: number;
   clientAborted?: boolean;
+  /** Milliseconds for which the gate made it wait: a shaping limit, or the ladder's throttle. */
+  delayedMs?: number;
   /** `whole`, `streamed` or absent: how the body was inspected. */
   bodyInspection?: string;
   error?: string;

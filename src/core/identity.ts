@@ -7,6 +7,12 @@ import type { RequestFacts } from './request.js';
 export const IDENTITIES = ['ip', 'wideIp', 'session', 'apiKey', 'user', 'path', 'host'] as const;
 export type IdentityName = (typeof IDENTITIES)[number];
 
+/**
+ * What a field reader answers for a field that came with several values, or past the fields that are kept:
+ * the origin may read another one than the gate. All such requests count as one user.
+ */
+export const AMBIGUOUS = '\u0000ambiguous';
+
 /** First text value of a body field; present only once the body was read. */
 export type FieldReader = (name: string) => string | undefined;
 
@@ -18,4 +24,9 @@ export type Identities = Readonly<{
   read(name: IdentityName, facts: RequestFacts, field: FieldReader | undefined): string | undefined;
   /** True where a body field may hold it, so that a request with a body has to be read first. */
   inBody(name: IdentityName): boolean;
+  /**
+   * The session that a Set-Cookie value of the origin hands out, as `read` will name it; undefined for other
+   * cookies and for one that is taken away.
+   */
+  issued(setCookie: string): string | undefined;
 }>;

@@ -1,7 +1,7 @@
 /**
  * From findings to one decision: pure. Order: what cannot be read, bans, a match that refuses by itself, a
- * match on a bad score, a limit, the ladder. An allowlisted client is never banned or limited; rules still
- * hold for it.
+ * match on a bad score, a limit, the ladder, then the longest wait that a shaping limit or the ladder asks
+ * for. An allowlisted client is never banned, limited or held up by a limit; rules still hold for it.
  */
 import type { Decision } from '../core/decision.js';
 import type { Action } from '../core/event.js';
@@ -38,6 +38,8 @@ type Sorted = Readonly<{
   malformed: Finding | undefined;
   deny: Finding | undefined;
   limit: Finding | undefined;
+  /** The one that makes the request wait longest. */
+  delay: Finding | undefined;
   matches: readonly Finding[];
 }>;
 
@@ -49,8 +51,15 @@ function sort(findings: readonly Finding[]): Sorted {
     malformed: first('malformed'),
     deny: allowed ? undefined : first('deny'),
     limit: allowed ? undefined : strictest(counting.filter((finding) => finding.kind === 'limit')),
+    delay: allowed ? undefined : longest(counting),
     matches: counting.filter((finding) => finding.kind === 'match'),
   };
+}
+
+function longest(findings: readonly Finding[]): Finding | undefined {
+  let most: Finding | undefined;
+  for (const finding of findings) if ((finding.delayMs ?? 0) > (most?.delayMs ?? 0)) most = finding;
+  return most;
 }
 
 /** The limit a client has to wait for longest speaks for all. */
@@ -87,7 +96,23 @@ function judge(found: Sorted, score: number, config: DecisionConfig): Decision {
     );
   }
   if (found.limit !== undefined) return limited(found.limit, ruleIds);
-  return climb(score, { ruleIds, config });
+  return delayed(climb(score, { ruleIds, config }), found.delay);
+}
+
+/** A wait that a limit asks for; the longer one holds where the ladder asks for one too. */
+function delayed(decision: Decision, finding: Finding | undefined): Decision {
+  const { delayMs, limit } = finding ?? {};
+  if (finding === undefined || delayMs === undefined) return decision;
+  if (decision.status > 0 || delayMs <= (decision.delayMs ?? 0)) return decision;
+  const about = limit?.policy ?? finding.id;
+  return {
+    ...decision,
+    action: 'throttle',
+    reason: finding.message,
+    delayMs,
+    wouldChange: `waiting ${delayMs} ms before sending it, or a wider limit in policy ${about}, would have passed it at once`,
+    ...(limit && { limit: { ...limit, retryAfterMs: delayMs } }),
+  };
 }
 
 function limited(finding: Finding, ruleIds: readonly string[]): Decision {

@@ -6,7 +6,7 @@ import { apiKey } from './dimensions/api-key.js';
 import { host } from './dimensions/host.js';
 import { ip } from './dimensions/ip.js';
 import { path } from './dimensions/path.js';
-import { session } from './dimensions/session.js';
+import { issuedSession, session } from './dimensions/session.js';
 import { user } from './dimensions/user.js';
 import { wideIp } from './dimensions/wide-ip.js';
 import { createKeyedHash } from './hash.js';
@@ -29,5 +29,6 @@ export function createIdentities(config: IdentityConfig, hashKey: string): Ident
   return {
     read: (name, facts, field) => byName.get(name)?.read(facts, field),
     inBody: (name) => byName.get(name)?.inBody ?? false,
+    issued: issuedSession(config.session.cookie, hash),
   };
 }

@@ -5,8 +5,9 @@
 import { z } from 'zod';
 import { IDENTITIES } from '../core/identity.js';
 import { duration, parseRate } from '../core/schema.js';
+import { crossCheck } from './cross-check.js';
+import { STATUS_CLASS } from './status.js';
 
-const LOG_LIMIT_MAX = 1000;
 const LIMIT_MAX = 1_000_000;
 const WINDOW_MS_MAX = 7 * 86_400_000;
 const RATE_BOUND = `at most ${LIMIT_MAX} in at most 7 days`;
@@ -30,7 +31,24 @@ const globText = z
   .max(512)
   .regex(/^(?:\/|\*)/, 'a path glob that starts with / or * fits');
 
+const headerMatch = z
+  .strictObject({
+    name: z
+      .string()
+      .regex(/^[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,128}$/, 'a header name such as X-Api-Version fits')
+      .describe('Name of the header; letter case does not count.'),
+    value: oneOrMore(z.string().min(1).max(512))
+      .optional()
+      .describe('Value or values, * is any text; any value where absent.'),
+    present: z.boolean().default(true).describe('False: the header must be missing.'),
+  })
+  .refine((header) => header.present || header.value === undefined, {
+    path: ['value'],
+    error: 'a header that must be missing has no value: leave value out, or present',
+  });
+
 const matchSection = z.strictObject({
+  site: oneOrMore(z.string().min(1).max(64)).optional().describe('Name or names of sites; all where absent.'),
   method: oneOrMore(z.string().regex(/^[A-Za-z]+$/, 'a method such as POST fits'))
     .optional()
     .describe('Method or methods; all where absent.'),
@@ -40,7 +58,50 @@ const matchSection = z.strictObject({
   host: oneOrMore(z.string().min(1).max(255))
     .optional()
     .describe('Host or hosts; *.example.com takes every subdomain.'),
+  header: oneOrMore(headerMatch)
+    .optional()
+    .describe('Header or headers, by name, value and whether it is there; all of them must hold.'),
 });
+
+const countOn = z
+  .strictObject({
+    status: oneOrMore(
+      z.union([
+        z.int().min(100).max(599),
+        z.string().regex(STATUS_CLASS, 'a class from 1xx to 5xx fits'),
+      ]),
+    ).describe('Statuses of the origin that count: 401, or a class such as 4xx.'),
+  })
+  .describe(
+    'Counts the answer of the origin instead of the request: failed logins, misses. Until the answer is there ' +
+      'the request is only asked about, so requests under way at once may go over; with exact each is taken ' +
+      'at the request and given back, and none goes over.',
+  );
+
+const sharedAddress = z
+  .strictObject({
+    sessions: z
+      .int()
+      .min(2)
+      .max(1000)
+      .default(8)
+      .describe('From so many sessions and keys on that the origin has accepted, an address is a shared one.'),
+    factorMax: z
+      .int()
+      .min(1)
+      .max(1000)
+      .default(100)
+      .describe(
+        'A shared address gets its limit once for each of its sessions, at most so many times; 1 switches it off.',
+      ),
+    apart: duration('1m', { min: 0, max: 3_600_000 }).describe(
+      'A session counts from a second good answer this long after a first, or once the origin has set it.',
+    ),
+    idle: duration('30m', { min: 1000, max: 86_400_000 }).describe(
+      'A session without a good answer for so long no longer counts.',
+    ),
+  })
+  .prefault({});
 
 const whole = z.number().int().min(1).max(LIMIT_MAX);
 
@@ -77,6 +138,15 @@ export const policySection = z
     burstAlarm: rate
       .optional()
       .describe('A second, shorter rate that is only written down when exceeded, never refused.'),
+    delayMax: duration('0s', { min: 0, max: 10_000 }).describe(
+      'leaky-bucket only: requests go on one by one at the rate, each waiting at most this long; who would ' +
+        'wait longer is refused. 0: what fits into the bucket passes at once, nothing waits.',
+    ),
+    countOn: countOn.optional(),
+    widen: z
+      .boolean()
+      .optional()
+      .describe('Widened for shared addresses (limits.sharedAddress); where absent: by ip and not exact.'),
     observe: z.boolean().default(false).describe('Write down what would be refused, refuse nothing.'),
     onFailure: z
       .enum(ON_FAILURE)
@@ -84,30 +154,7 @@ export const policySection = z
       .describe('What holds while the store is away; limits.onFailure where absent.'),
     message: z.string().max(300).optional().describe('Sentence for the finding when the limit is exceeded.'),
   })
-  .superRefine((policy, context) => {
-    if (policy.algorithm === 'sliding-log' && policy.limit.limit > LOG_LIMIT_MAX) {
-      context.addIssue({
-        code: 'custom',
-        path: ['limit'],
-        message: `sliding-log keeps a stamp per hit; at most ${LOG_LIMIT_MAX} fits, or take sliding-counter`,
-      });
-    }
-    const uncached = policy.exact ? 'exact: true' : policy.algorithm === 'sliding-log' ? 'sliding-log' : '';
-    if (policy.cache === true && uncached !== '') {
-      context.addIssue({
-        code: 'custom',
-        path: ['cache'],
-        message: `found true beside ${uncached}, which is never cached; remove cache, or count inexactly`,
-      });
-    }
-    if (policy.cost > Math.min(policy.limit.limit, policy.burst ?? policy.limit.limit)) {
-      context.addIssue({
-        code: 'custom',
-        path: ['cost'],
-        message: `found ${policy.cost}; nothing could ever pass: at most the limit and the burst fits`,
-      });
-    }
-  });
+  .superRefine(crossCheck);
 
 export type PolicyConfig = z.output<typeof policySection>;
 export type PolicyInput = z.input<typeof policySection>;
@@ -164,6 +211,15 @@ export const limitsSection = z
       .describe(
         'Where a key or session counts and ip is a fallback, the address gets this many times the limit.',
       ),
+    sharedAddress: sharedAddress.describe(
+      'A wider limit for addresses that many people share: offices, carriers.',
+    ),
+    backgroundMax: z
+      .int()
+      .min(1)
+      .max(1_000_000)
+      .default(10_000)
+      .describe('Counts on answers that may be under way to the store at once; further ones are dropped.'),
     keysMax: z
       .number()
       .int()

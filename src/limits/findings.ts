@@ -11,7 +11,7 @@ export const UNAVAILABLE_ID = 'LIMITS-UNAVAILABLE';
 export const STATE_ID = 'LIMIT-STATE';
 const RETRY_UNREAD_MS = 1000;
 
-/** One finding for each check that was refused; `results` are in the order of `asked`. */
+/** One finding for each check that was refused or made to wait; `results` are in the order of `asked`. */
 export function findingsFor(
   asked: readonly Asked[],
   results: readonly CheckResult[],
@@ -20,7 +20,10 @@ export function findingsFor(
   const findings: Finding[] = [];
   asked.forEach((one, at) => {
     const result = results[at];
-    if (result !== undefined && !result.allowed) findings.push(findingFor(one, result, points));
+    if (result === undefined) return;
+    if (!result.allowed) findings.push(findingFor(one, result, points));
+    else if (result.delayMs !== undefined && result.delayMs > 0 && !one.alarm)
+      findings.push(delayFor(one, result, result.delayMs));
   });
   return findings;
 }
@@ -68,6 +71,21 @@ function findingFor(asked: Asked, result: CheckResult, points: number): Finding 
     message,
     limit: state,
     ...(observed ? { observed } : {}),
+  };
+}
+
+/** The shape of a shaping bucket's answer: no refusal, no points, only a wait. */
+function delayFor({ policy, by, check }: Asked, result: CheckResult, delayMs: number): Finding {
+  const { name, observe } = policy.config;
+  const { limit, windowMs } = check;
+  const { remaining, resetMs } = result;
+  return {
+    id: `DELAY-${name.toUpperCase()}`,
+    kind: 'note',
+    points: 0,
+    message: `Policy ${name} holds ${by} to ${limit} in ${windowMs / 1000} s: waits ${delayMs} ms.`,
+    limit: { policy: name, by, limit, windowMs, remaining, resetMs, retryAfterMs: 0 },
+    ...(observe ? { observed: true } : { delayMs }),
   };
 }
 

@@ -51,6 +51,21 @@ export type CounterStore = {
   close(): Promise<void>;
 };
 
+/** What the limits learn from an answer. */
+export type Answered = Readonly<{
+  /** Of the origin; 0: it gave none (the gate refused, the origin is away, the client left). */
+  status: number;
+  /** Values of the origin's Set-Cookie fields. */
+  setCookies: readonly string[];
+}>;
+
+export type LimiterStats = Readonly<{
+  /** Counts on answers: under way to the store, dropped since too many were, refused by a broken store. */
+  background: Readonly<{ inFlight: number; dropped: number; failed: number }>;
+  /** Shared addresses: what is remembered, and how often something had to be forgotten for it. */
+  shared: Readonly<{ addresses: number; sessions: number; dropped: number }>;
+}>;
+
 export type Limiter = {
   /**
    * Head pass (`field` undefined): every policy whose identity is known from the head.
@@ -60,4 +75,10 @@ export type Limiter = {
     facts: RequestFacts,
     field: ((name: string) => string | undefined) | undefined,
   ): readonly Finding[] | Promise<readonly Finding[]>;
+  /**
+   * Once for each judged request, when the origin's head is there or it is sure that none will come. Neither
+   * waits nor throws.
+   */
+  answered(facts: RequestFacts, answer: Answered): void;
+  stats(): LimiterStats;
 };

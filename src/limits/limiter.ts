@@ -11,9 +11,11 @@ import type { RequestFacts } from '../core/request.js';
 import type { LimitsConfig } from './config.js';
 import { effectivePolicies } from './defaults.js';
 import { findingsFor, refusedUnread, stateNote, UNAVAILABLE_ID } from './findings.js';
-import type { Check, CheckResult, CounterStore, Limiter } from './limiter-contract.js';
+import type { Answered, Check, CheckResult, CounterStore, Limiter } from './limiter-contract.js';
 import { foldPath, type Target } from './match.js';
-import { ask, type Asked, compilePolicy, waitsForBody } from './policy.js';
+import { createOnAnswer } from './on-answer.js';
+import { ask, type Asked, canWiden, compilePolicy, waitsForBody } from './policy.js';
+import { createSharedAddresses, type AddressBook } from './shared-address.js';
 import { memoryStore } from './stores/memory.js';
 
 const LOCAL_KEYS_MAX = 20_000;
@@ -29,6 +31,8 @@ export type LimiterDeps = Readonly<{
   /** Told each time the store could not answer. */
   onStoreFailure?: (fault: unknown) => void;
   baseDir?: string;
+  /** What the last config's limiter knew of shared addresses. */
+  addressBook?: AddressBook;
 }>;
 
 /**
@@ -40,42 +44,70 @@ export function createLimiter(config: LimitsConfig, deps: LimiterDeps): Limiter 
     ? effectivePolicies(config.policies).map((policy) => compilePolicy(policy, config, identities))
     : [];
   const standIn = createStandIn(config, deps);
+  const onAnswer = createOnAnswer({
+    store,
+    countLocally: standIn.count,
+    inFlightMax: config.backgroundMax,
+  });
+  const shared = createSharedAddresses(config.sharedAddress, deps.clock, deps.addressBook);
+  const counting = policies.some(({ countOn }) => countOn !== undefined);
+  const widens = config.sharedAddress.factorMax > 1 && policies.some(canWiden);
 
   function gather(facts: RequestFacts, field: FieldReader | undefined): Asked[] | undefined {
     let asked: Asked[] | undefined;
-    const target: Target = { method: facts.method, host: facts.host, path: foldPath(facts.cleanPath) };
+    const { site, method, host, headers } = facts;
+    const target: Target = { site, method, host, path: foldPath(facts.cleanPath), headers };
+    const factor = widens ? shared.factor(facts.client.key) : 1;
     for (const policy of policies) {
       if (field !== undefined && !policy.readsBody) continue;
       if (!policy.matches(target)) continue;
       // Exactly the policies that the head pass left open are the body pass's.
       if (policy.readsBody && waitsForBody(policy, facts, identities) !== (field !== undefined)) continue;
-      ask(policy, { facts, field, identities }, (asked ??= []));
+      ask(policy, { facts, field, identities, shared: factor }, (asked ??= []));
     }
     return asked;
   }
 
-  function conclude(
-    asked: Groups,
-    answers: readonly (readonly CheckResult[])[],
-    from: 'head' | 'body',
-  ): readonly Finding[] {
-    asked.forEach((group, at) => standIn.warm(group, answers[at] ?? []));
-    const findings = asked.flatMap((group, at) => findingsFor(group, answers[at] ?? [], config.points));
+  type Results = readonly (readonly CheckResult[])[];
+  type Judged = Readonly<{ facts: RequestFacts; asked: Groups; from: 'head' | 'body' }>;
+
+  function conclude({ facts, asked, from }: Judged, answers: Results): readonly Finding[] {
+    const findings: Finding[] = [];
+    asked.forEach((group, at) => {
+      const results = answers[at] ?? [];
+      standIn.warm(group, results);
+      if (counting) onAnswer.owe(facts, group, { results, local: false });
+      findings.push(...findingsFor(group, results, config.points));
+    });
     const note = config.headers === 'always' ? stateNote(asked.flat(), answers.flat(), from) : undefined;
     if (note !== undefined) return [...onceCharged(findings), note];
     return findings.length === 0 ? NO_FINDINGS : onceCharged(findings);
   }
 
-  async function later(
-    asked: Groups,
-    pending: readonly (CheckResult[] | Promise<CheckResult[]>)[],
-    from: 'head' | 'body',
-  ) {
+  function withoutStore({ facts, asked }: Judged, fault: unknown): readonly Finding[] {
+    return standIn.judge(asked, fault, (group, results) => {
+      onAnswer.owe(facts, group, { results, local: true });
+    });
+  }
+
+  async function later(judged: Judged, pending: readonly (CheckResult[] | Promise<CheckResult[]>)[]) {
     try {
-      return conclude(asked, await Promise.all(pending), from);
+      return conclude(judged, await Promise.all(pending));
     } catch (fault) {
-      return standIn.judge(asked, fault);
+      return withoutStore(judged, fault);
     }
+  }
+
+  /** Who the origin has accepted behind an address, so that its limits can be wide enough for all of them. */
+  function learn(facts: RequestFacts, { status, setCookies }: Answered): void {
+    const { key } = facts.client;
+    for (const cookie of setCookies) {
+      const session = identities.issued(cookie);
+      if (session !== undefined) shared.issued(key, session);
+    }
+    if (status !== 101 && (status < 200 || status >= 400)) return;
+    const who = identities.read('session', facts, undefined) ?? identities.read('apiKey', facts, undefined);
+    if (who !== undefined) shared.answered(key, who);
   }
 
   return {
@@ -83,16 +115,21 @@ export function createLimiter(config: LimitsConfig, deps: LimiterDeps): Limiter 
       const asked = gather(facts, field);
       if (asked === undefined) return NO_FINDINGS;
       const grouped = groups(asked);
-      const from = field === undefined ? 'head' : 'body';
+      const judged: Judged = { facts, asked: grouped, from: field === undefined ? 'head' : 'body' };
       try {
         const answers = grouped.map((group) => store.checkAll(group.map(({ check }) => check)));
         return answers.every((answer): answer is CheckResult[] => !(answer instanceof Promise))
-          ? conclude(grouped, answers, from)
-          : later(grouped, answers, from);
+          ? conclude(judged, answers)
+          : later(judged, answers);
       } catch (fault) {
-        return standIn.judge(grouped, fault);
+        return withoutStore(judged, fault);
       }
     },
+    answered(facts, answer) {
+      if (counting) onAnswer.answered(facts, answer.status);
+      if (widens) learn(facts, answer);
+    },
+    stats: () => ({ background: onAnswer.stats(), shared: shared.stats() }),
   };
 }
 
@@ -111,20 +148,27 @@ function createStandIn(
     return { ...check, limit: portion(check.limit, check.cost), burst: portion(check.burst, check.cost) };
   };
   return {
+    /** What an answer has decided: taken or given back. */
+    count: (check: Check): void => void local.checkAll([shared(check)]),
     warm(asked: readonly Asked[], results: readonly CheckResult[]): void {
       if (!results.every((result) => result.allowed)) return;
       for (const { policy, check, alarm } of asked) {
         if (policy.onFailure === 'local' && !alarm) local.checkAll([shared(check)]);
       }
     },
-    judge(asked: Groups, fault: unknown): readonly Finding[] {
+    /** `owe`: told what was counted here. */
+    judge(
+      asked: Groups,
+      fault: unknown,
+      owe: (group: readonly Asked[], results: readonly CheckResult[]) => void,
+    ): readonly Finding[] {
       onStoreFailure(fault);
       const all = asked.flat();
       const findings: Finding[] = [];
       for (const group of groups(all.filter(({ policy, alarm }) => policy.onFailure === 'local' && !alarm))) {
-        findings.push(
-          ...findingsFor(group, local.checkAll(group.map(({ check }) => shared(check))), config.points),
-        );
+        const results = local.checkAll(group.map(({ check }) => shared(check)));
+        owe(group, results);
+        findings.push(...findingsFor(group, results, config.points));
       }
       const closed = new Set(
         all.filter(({ policy }) => policy.onFailure === 'refuse').map(({ policy }) => policy),

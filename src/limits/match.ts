@@ -1,17 +1,35 @@
 /**
- * Which requests a policy counts: method, host and path, compiled at load. Broad on purpose: letter case, a
- * trailing slash and path parameters (`/login;a=b`) do not lead around a limit, as many origins ignore them
- * too.
+ * Which requests a policy counts: site, method, host, path and headers, compiled at load. Broad on purpose:
+ * letter case, a trailing slash and path parameters (`/login;a=b`) do not lead around a limit, as many
+ * origins ignore them too.
  */
 import RE2 from 're2';
+import type { RequestFacts } from '../core/request.js';
 
-export type Target = Readonly<{ method: string; host: string; path: string }>;
+/** `path` is the folded one. */
+export type Target = Readonly<{
+  site: string;
+  method: string;
+  host: string;
+  path: string;
+  headers: RequestFacts['headers'];
+}>;
 export type Matcher = (target: Target) => boolean;
 
+type Some = string | readonly string[] | undefined;
+
+export type HeaderInput = Readonly<{
+  name: string;
+  value?: Some;
+  present?: boolean | undefined;
+}>;
+
 export type MatchInput = Readonly<{
-  method?: string | readonly string[] | undefined;
-  path?: string | readonly string[] | undefined;
-  host?: string | readonly string[] | undefined;
+  site?: Some;
+  method?: Some;
+  path?: Some;
+  host?: Some;
+  header?: HeaderInput | readonly HeaderInput[] | undefined;
 }>;
 
 export function compileMatch(match: MatchInput): Matcher {
@@ -21,10 +39,14 @@ export function compileMatch(match: MatchInput): Matcher {
       : new Set([match.method].flat().map((method) => method.toUpperCase()));
   const hosts = match.host === undefined ? undefined : [match.host].flat().map(compileHost);
   const paths = match.path === undefined ? undefined : [match.path].flat().map(compilePath);
-  return ({ method, host, path }) =>
+  const sites = match.site === undefined ? undefined : new Set([match.site].flat());
+  const headers = match.header === undefined ? undefined : [match.header].flat().map(compileHeader);
+  return ({ site, method, host, path, headers: given }) =>
     (methods === undefined || methods.has(method)) &&
     (paths === undefined || anyMatches(paths, path)) &&
-    (hosts === undefined || anyMatches(hosts, host));
+    (hosts === undefined || anyMatches(hosts, host)) &&
+    (sites === undefined || sites.has(site)) &&
+    (headers === undefined || headers.every((matches) => matches(given)));
 }
 
 /** The one spelling that paths are matched in. */
@@ -51,6 +73,28 @@ function compileHost(glob: string): TextMatcher {
   return (text) => text.endsWith(suffix) && text.length > suffix.length;
 }
 
+/** A repeated header is judged joined, as the origin is likely to read it. */
+function compileHeader(header: HeaderInput): (headers: RequestFacts['headers']) => boolean {
+  const name = header.name.toLowerCase();
+  if (header.present === false) return (headers) => !headers.has(name);
+  if (header.value === undefined) return (headers) => headers.has(name);
+  const values = [header.value].flat().map(compileText);
+  return (headers) => {
+    const value = headers.get(name);
+    return value !== undefined && anyMatches(values, value);
+  };
+}
+
+/** `*` is any text, of any length; letter case does not count. */
+function compileText(glob: string): TextMatcher {
+  const text = glob.toLowerCase();
+  if (!text.includes('*')) return (value) => value.toLowerCase() === text;
+  const pattern = new RE2(`^${text.split(/\*+/).map(escaped).join('.*')}$`, 'si');
+  return (value) => pattern.test(value);
+}
+
+const escaped = (text: string): string => text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
+
 /** Exact text and `/prefix/**` need no pattern; the rest runs in RE2, which stays linear on any path. */
 function compilePath(text: string): TextMatcher {
   const glob = foldPath(text);
@@ -70,6 +114,6 @@ function globPattern(glob: string): string {
     if (part === '/**') return '(?:/.*)?';
     if (part === '**') return '.*';
     if (part === '*') return '[^/]*';
-    return part.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
+    return escaped(part);
   });
 }

@@ -2,6 +2,7 @@
  * A policy compiled for the hot path, and what it asks the store about one request: its limit for the
  * identity that counts, a wider one for the IPv6 /56, and a wider one for the address behind a key, session
  * or user that the client may have made up (else a new cookie with each request would be a free pass).
+ * Addresses that many people share have their limits widened.
  */
 import type { FieldReader, Identities, IdentityName } from '../core/identity.js';
 import type { RequestFacts } from '../core/request.js';
@@ -9,6 +10,7 @@ import type { LimitsConfig, PolicyConfig } from './config.js';
 import { encodeIdentity, keyParts, type KeyParts } from './key.js';
 import type { AlgorithmName, Check } from './limiter-contract.js';
 import { compileMatch, type Matcher } from './match.js';
+import { compileStatus, type StatusSet } from './status.js';
 
 /** A check and the words for it. */
 export type Asked = Readonly<{ policy: Policy; by: string; check: Check; alarm: boolean }>;
@@ -19,6 +21,8 @@ type Slot = Readonly<{
   by: string;
   names: readonly IdentityName[];
   factor: number;
+  /** What a shared address does to it: nothing, at least its own factor, or that on top. */
+  shared: 'none' | 'atLeast' | 'onTop';
   algorithm: AlgorithmName;
   parts: KeyParts;
 }>;
@@ -37,18 +41,31 @@ export type Policy = Readonly<{
   cached: boolean;
   wide: ReadonlyMap<string, Slot>;
   address: Slot | undefined;
+  /** Present where answers count, not requests. */
+  countOn: StatusSet | undefined;
 }>;
+
+/** Of these alone a limit belongs to an address, whoever sits behind it. */
+const ADDRESS_NAMES: ReadonlySet<IdentityName> = new Set<IdentityName>(['ip', 'wideIp', 'path', 'host']);
+
+/** What is exact, asked without counting, or delayed needs the store itself. */
+const cacheable = ({ exact, algorithm, countOn, delayMax }: PolicyConfig): boolean =>
+  !exact && algorithm !== 'sliding-log' && countOn === undefined && delayMax === 0;
 
 export function compilePolicy(config: PolicyConfig, limits: LimitsConfig, identities: Identities): Policy {
   const joined = typeof config.by === 'object' && 'all' in config.by;
   const names: readonly IdentityName[] =
     typeof config.by === 'string' ? [config.by] : 'all' in config.by ? config.by.all : config.by;
   // The wider counters never use the sliding log: fifty times its limit in stamps is not small.
+  const widens = (config.widen ?? !config.exact) && config.algorithm !== 'sliding-log';
   const slot = (of: readonly IdentityName[], factor: number, role = ''): Slot => {
     const by = of.join('+');
     const algorithm = factor > 1 && config.algorithm === 'sliding-log' ? 'sliding-counter' : config.algorithm;
     const parts = keyParts(by, config.name + role, { algorithm, windowMs: config.limit.windowMs });
-    return { by, names: of, factor, algorithm, parts };
+    const byAddress =
+      of.every((name) => ADDRESS_NAMES.has(name)) && (of.includes('ip') || of.includes('wideIp'));
+    const shared = !widens || !byAddress ? 'none' : of.includes('wideIp') ? 'onTop' : 'atLeast';
+    return { by, names: of, factor, shared, algorithm, parts };
   };
   const slots = joined ? [slot(names, 1)] : names.map((name) => slot([name], 1));
   const address =
@@ -74,10 +91,18 @@ export function compilePolicy(config: PolicyConfig, limits: LimitsConfig, identi
     slots,
     joined,
     readsBody: names.some((name) => identities.inBody(name)),
-    cached: config.cache ?? (!config.exact && config.algorithm !== 'sliding-log'),
+    cached: config.cache ?? cacheable(config),
     wide,
     address,
+    countOn: config.countOn === undefined ? undefined : compileStatus(config.countOn.status),
   };
+}
+
+/** True where a shared address makes one of its limits wider. */
+export function canWiden({ slots, wide, address }: Policy): boolean {
+  return [...slots, ...wide.values(), ...(address === undefined ? [] : [address])].some(
+    (slot) => slot.shared !== 'none',
+  );
 }
 
 /** True where the head cannot tell who it is and a body follows that may. */
@@ -94,21 +119,32 @@ export function waitsForBody(policy: Policy, facts: RequestFacts, identities: Id
   return false;
 }
 
-type Reading = Readonly<{ facts: RequestFacts; field: FieldReader | undefined; identities: Identities }>;
+type Reading = Readonly<{
+  facts: RequestFacts;
+  field: FieldReader | undefined;
+  identities: Identities;
+  /** How many times its limit the client's address gets, from 1. */
+  shared: number;
+}>;
+
+type Counted = Readonly<{ slot: Slot; identity: string; shared: number }>;
 
 /** Appends the policy's checks for this request to `into`. */
 export function ask(policy: Policy, reading: Reading, into: Asked[]): void {
   const chosen = choose(policy, reading);
   if (chosen === undefined) return;
-  const { slot, identity } = chosen;
-  push(policy, slot, identity, into);
+  const { slot } = chosen;
+  const { shared } = reading;
+  const counted = { ...chosen, shared };
+  into.push(asked(policy, counted));
   const { client } = reading.facts;
   const v6 = client.wideKey !== client.key;
   const wide = v6 ? policy.wide.get(slot.by) : undefined;
-  if (wide !== undefined) push(policy, wide, identityOf(wide, reading), into);
+  if (wide !== undefined)
+    into.push(asked(policy, { slot: wide, identity: identityOf(wide, reading), shared }));
   if (policy.address !== undefined && slot.by !== 'ip')
-    push(policy, policy.address, encodeIdentity(client.key), into);
-  if (policy.config.burstAlarm !== undefined) into.push(alarm(policy, slot, identity));
+    into.push(asked(policy, { slot: policy.address, identity: encodeIdentity(client.key), shared }));
+  if (policy.config.burstAlarm !== undefined) into.push(alarm(policy, counted));
 }
 
 function choose(policy: Policy, reading: Reading): { slot: Slot; identity: string } | undefined {
@@ -129,31 +165,36 @@ function identityOf(slot: Slot, { identities, facts, field }: Reading): string {
   return slot.names.map((name) => encodeIdentity(identities.read(name, facts, field))).join('|');
 }
 
-function push(policy: Policy, slot: Slot, identity: string, into: Asked[]): void {
-  const { limit, burst, cost } = policy.config;
+function factorOf({ factor, shared }: Slot, widened: number): number {
+  if (shared === 'none') return factor;
+  return shared === 'onTop' ? factor - 1 + widened : Math.max(factor, widened);
+}
+
+function asked(policy: Policy, { slot, identity, shared }: Counted): Asked {
+  const { limit, burst, cost, delayMax, exact } = policy.config;
+  const factor = factorOf(slot, shared);
   const check: Check = {
     key: slot.parts.prefix + identity + slot.parts.suffix,
     algorithm: slot.algorithm,
-    limit: limit.limit * slot.factor,
+    limit: limit.limit * factor,
     windowMs: limit.windowMs,
-    burst: (burst ?? limit.limit) * slot.factor,
+    burst: (burst ?? limit.limit) * factor,
     cost,
     ...(policy.cached ? CACHED : {}),
+    ...(policy.countOn === undefined || exact ? {} : PEEK),
+    ...(delayMax > 0 ? { delayMaxMs: delayMax } : {}),
   };
-  into.push({ policy, by: slot.by, check, alarm: false });
+  return { policy, by: slot.by, check, alarm: false };
 }
 
-function alarm(policy: Policy, slot: Slot, identity: string): Asked {
-  const { limit, windowMs } = policy.config.burstAlarm ?? policy.config.limit;
+const PEEK = { op: 'peek' } as const;
+
+function alarm(policy: Policy, { slot, identity, shared }: Counted): Asked {
+  const { limit: base, windowMs } = policy.config.burstAlarm ?? policy.config.limit;
   const key = `${slot.parts.prefix}${identity}${slot.parts.suffix}/alarm/${windowMs}`;
-  const check: Check = {
-    key,
-    algorithm: 'fixed-window',
-    limit,
-    windowMs,
-    burst: limit,
-    cost: policy.config.cost,
-    ...(policy.cached ? CACHED : {}),
-  };
+  const limit = base * factorOf(slot, shared);
+  const { cost } = policy.config;
+  const also = policy.cached ? CACHED : {};
+  const check: Check = { key, algorithm: 'fixed-window', limit, windowMs, burst: limit, cost, ...also };
   return { policy, by: slot.by, check, alarm: true };
 }

@@ -83,7 +83,7 @@ t.test('what the body shows later joins its stage', async (t) => {
   const { pipeline, run } = build({ limits: [note('BURST', 0)] });
   t.match(await pipeline.head(run), { action: 'pass' });
   run.found[3] = [match(4)];
-  t.match(await pipeline.body(run, { findings: [], field: () => undefined }), {
+  t.match(await pipeline.body(run, { findings: [], field: () => undefined, identified: true }), {
     action: 'block',
     status: 403,
   });

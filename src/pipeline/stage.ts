@@ -10,9 +10,14 @@ import type { StageName } from '../core/event.js';
  * What a stage may read besides the request's head: present in the second pass, when a body was inspected.
  */
 export type BodyFacts = Readonly<{
-  /** First text value of a JSON leaf (`user.name`) or form field, if the body had one. */
+  /** Text value of a JSON leaf (`user.name`) or form field, if the body had one; AMBIGUOUS of several. */
   field(name: string): string | undefined;
   findings: readonly Finding[];
+  /**
+   * True in one pass only, the last before anything of the body goes to the origin: its fields are known as
+   * well as they will be.
+   */
+  identified: boolean;
 }>;
 
 export type Stage = Readonly<{

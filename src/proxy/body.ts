@@ -61,6 +61,7 @@ class BodyReader {
   private findings: readonly Finding[] = [];
   private timer: NodeJS.Timeout | undefined;
   private pending = 0;
+  private identified = false;
 
   constructor(
     private readonly request: IncomingMessage,
@@ -133,7 +134,7 @@ class BodyReader {
       this.request.resume();
       return;
     }
-    if (this.hold(chunk)) this.request.resume();
+    if (await this.hold(chunk)) this.request.resume();
   }
 
   private async takeEnd(): Promise<void> {
@@ -142,7 +143,7 @@ class BodyReader {
     if ('problem' in rest) return this.finish(this.refusal(rest));
     if (rest.length > 0) await this.inspect(this.work.inspector.write(rest));
     await this.inspect(this.work.inspector.end());
-    const decision = await this.judge();
+    const decision = await this.identify();
     if (decision.status > 0) return this.finish({ kind: 'refuse', decision });
     if (this.sink !== undefined) return this.finishStream((sink) => sink.end());
     this.finish({
@@ -155,20 +156,27 @@ class BodyReader {
     const findings = brought instanceof Promise ? await brought : brought;
     if (findings.length === 0) return;
     this.findings = findings;
-    const decision = await this.judge();
+    const decision = await this.judge(false);
     this.findings = [];
     // A limit alone does not end the reading: the body decides between 429 and 403.
     if (decision.status > 0 && decision.action !== 'limit') this.finish({ kind: 'refuse', decision });
   }
 
-  private judge(): Decision | Promise<Decision> {
+  private judge(identified: boolean): Decision | Promise<Decision> {
     const { inspector, run } = this.work;
     const { findings } = this;
-    return this.deps.pipeline.body(run, { findings, field: (name) => inspector.field(name) });
+    return this.deps.pipeline.body(run, { findings, field: (name) => inspector.field(name), identified });
+  }
+
+  /** Counts the body's identities, once: at its end, or before the first of it goes on. */
+  private identify(): Decision | Promise<Decision> {
+    const first = !this.identified;
+    this.identified = true;
+    return this.judge(first);
   }
 
   /** Keeps a chunk back; false where reading must not go on. */
-  private hold(chunk: Buffer): boolean {
+  private hold(chunk: Buffer): boolean | Promise<boolean> {
     const { body } = this.deps.config;
     const { held } = this.deps;
     const { inspector } = this.work;
@@ -189,14 +197,13 @@ class BodyReader {
       return false;
     }
     if (this.heldHere <= body.judgedWhole) return true;
-    this.goStreaming();
-    return false;
+    return this.goStreaming().then(() => false);
   }
 
-  private goStreaming(): void {
-    const { run } = this.work;
-    const decision = run.decision;
-    if (decision !== undefined && decision.status > 0) return this.finish({ kind: 'refuse', decision });
+  private async goStreaming(): Promise<void> {
+    const decision = await this.identify();
+    if (this.over) return;
+    if (decision.status > 0) return this.finish({ kind: 'refuse', decision });
     const held = this.chunks.splice(0);
     this.deps.held.now -= this.heldHere;
     this.heldHere = 0;

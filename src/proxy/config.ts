@@ -104,6 +104,11 @@ export const proxyShape = {
         .min(1)
         .default(128)
         .describe('Connections a worker opens to one origin address.'),
+      delayed: z
+        .int()
+        .min(0)
+        .default(1024)
+        .describe('Requests a worker makes wait at once (delayMax, throttle); further ones get 429.'),
       upstreamQueue: z.int().min(1).default(1024).describe('Requests that may wait for one of them.'),
     })
     .prefault({})

@@ -20,6 +20,10 @@ export type Snapshot = Readonly<{
   pipeline: Pipeline;
   rules: RuleEngine;
   upstreams: UpstreamSet;
+  /**
+   * Once for each judged request: the origin's status and raw head, or 0 where it is sure that there is none.
+   */
+  onAnswered: (run: Run, status: number, raw: readonly Buffer[]) => void;
   /** A refusal for cause: the source's observed score rises. */
   onRefused: (run: Run) => void;
   /** Which answers carry RateLimit fields. */
@@ -42,8 +46,21 @@ export type Exchange = {
   clientAborted: boolean;
   bodyInspection: 'whole' | 'streamed' | undefined;
   error: string | undefined;
+  /** True once `onAnswered` was told. */
+  answered: boolean;
+  /** Milliseconds for which it was made to wait. */
+  delayedMs: number;
   done: boolean;
 };
+
+const NO_HEAD: readonly Buffer[] = [];
+
+/** Tells the limits what the origin answered; only the first call counts. */
+export function answered(exchange: Exchange, status: number, raw: readonly Buffer[] = NO_HEAD): void {
+  if (exchange.answered || exchange.run === undefined) return;
+  exchange.answered = true;
+  exchange.snapshot.onAnswered(exchange.run, status, raw);
+}
 
 export function openExchange(snapshot: Snapshot): Exchange {
   return {
@@ -57,6 +74,8 @@ export function openExchange(snapshot: Snapshot): Exchange {
     clientAborted: false,
     bodyInspection: undefined,
     error: undefined,
+    answered: false,
+    delayedMs: 0,
     done: false,
   };
 }
@@ -120,6 +139,7 @@ export function eventOf(exchange: Exchange, who: EventIdentity): DecisionEvent |
   if (facts.query !== '') event.query = facts.query;
   if (decision.wouldBe !== undefined) event.wouldBe = decision.wouldBe;
   if (exchange.upstream !== undefined) event.upstream = exchange.upstream;
+  if (exchange.delayedMs > 0) event.delayedMs = exchange.delayedMs;
   if (exchange.clientAborted) event.clientAborted = true;
   if (exchange.bodyInspection !== undefined) event.bodyInspection = exchange.bodyInspection;
   if (exchange.error !== undefined) event.error = exchange.error;

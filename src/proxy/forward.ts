@@ -8,7 +8,7 @@ import { subscribe } from 'node:diagnostics_channel';
 import type { Socket } from 'node:net';
 import type { Readable } from 'node:stream';
 import type { Dispatcher } from 'undici';
-import { limitFields, type Exchange } from './exchange.js';
+import { answered, limitFields, type Exchange } from './exchange.js';
 import { requestHeaders, responseHeaders } from './forward-headers.js';
 import { endTurn, takeTurn, type Address } from './upstream.js';
 
@@ -184,6 +184,7 @@ class Forward {
     exchange.upstream!.status = head.status;
     exchange.upstream!.durationUs = Math.round((performance.now() - this.startedMs) * 1000);
     exchange.snapshot.upstreams.succeeded(address);
+    answered(exchange, head.status, head.raw);
     const flat = responseHeaders(head.raw, { dropLength: head.status === 204 });
     if (!this.hooks.requestComplete()) {
       response.shouldKeepAlive = false;

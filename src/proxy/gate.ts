@@ -19,6 +19,7 @@ import { handle, type HandleDeps, type Via } from './handle.js';
 import { readProxyHeader } from './proxy-protocol.js';
 import { createRequestIds } from './request-id.js';
 import { createUpgradeHandler } from './upgrade.js';
+import { createWaitingRoom } from './waiting-room.js';
 
 export type GateDeps = Readonly<{
   snapshot: Snapshot;
@@ -35,6 +36,9 @@ export type GateStats = Readonly<{
   connections: number;
   heldBytes: number;
   heldRefused: number;
+  /** Requests made to wait now, and those refused since too many did. */
+  delayed: number;
+  delayRefused: number;
 }>;
 
 export type Gate = {
@@ -65,6 +69,7 @@ export function createGate(deps: GateDeps): Gate {
   let draining = false;
   const held = { now: 0, refused: 0 };
   const inFlight = { now: 0 };
+  const room = createWaitingRoom();
   const handleDeps: HandleDeps = {
     current: () => snapshot,
     nextRequestId: createRequestIds(),
@@ -72,6 +77,7 @@ export function createGate(deps: GateDeps): Gate {
     who: deps.who,
     held,
     inFlight,
+    room,
     draining: () => draining,
     emit: deps.emit,
     onFault: deps.onFault,
@@ -90,6 +96,7 @@ export function createGate(deps: GateDeps): Gate {
     },
     async drain(ms) {
       draining = true;
+      room.open();
       for (const { outer, server } of fronts) {
         outer.close();
         server.closeIdleConnections();
@@ -108,6 +115,8 @@ export function createGate(deps: GateDeps): Gate {
       connections: fronts.reduce((sum, front) => sum + connectionsOf(front.outer), 0),
       heldBytes: held.now,
       heldRefused: held.refused,
+      delayed: room.stats().waiting,
+      delayRefused: room.stats().refused,
     }),
   };
 }

@@ -8,6 +8,7 @@ import type { RequestFacts } from '../core/request.js';
 import { answerTo, refuse } from './answer.js';
 import { readBody, type BodyOutcome, type BodySink, type HeldBytes } from './body.js';
 import {
+  answered,
   eventOf,
   framingEvent,
   openExchange,
@@ -17,6 +18,7 @@ import {
 } from './exchange.js';
 import { buildFacts, type FramingProblem } from './facts.js';
 import { forward, type ForwardBody, type ForwardHandle } from './forward.js';
+import { noPlace, type WaitingRoom } from './waiting-room.js';
 
 export type HandleDeps = Readonly<{
   current: () => Snapshot;
@@ -25,6 +27,8 @@ export type HandleDeps = Readonly<{
   who: EventIdentity;
   held: HeldBytes;
   inFlight: { now: number };
+  /** Where delayed requests wait. */
+  room: WaitingRoom;
   /** True while the worker drains: answers close their connection. */
   draining: () => boolean;
   /** After the answer is out. */
@@ -114,11 +118,19 @@ export function factsOf(
 }
 
 function afterHead(life: Life, decision: Decision): void {
-  const { response, facts, exchange } = life;
+  const { response, facts } = life;
   if (response.destroyed) return;
   if (decision.status > 0 && !bodyMayTurn(life, decision)) return refused(life, decision);
-  if (!facts.hasBody) return afterJudging(life, decision, { kind: 'none' });
-  if (life.expectContinue) response.writeContinue();
+  // Whoever has to wait does so before the body is read: nothing is held for them meanwhile.
+  afterWait(life, { decision, bytes: 0 }, () => {
+    if (facts.hasBody) bodyOf(life);
+    else toOrigin(life, { kind: 'none' });
+  });
+}
+
+function bodyOf(life: Life): void {
+  const { exchange, facts } = life;
+  if (life.expectContinue) life.response.writeContinue();
   const inspector = exchange.snapshot.rules.openBody(facts);
   const { pipeline, config } = exchange.snapshot;
   readBody(
@@ -149,17 +161,40 @@ function afterBody(life: Life, outcome: BodyOutcome): void {
       });
     case 'whole':
       exchange.bodyInspection = 'whole';
-      return afterJudging(life, exchange.run!.decision!, { kind: 'whole', bytes: outcome.body });
+      return afterWait(life, { decision: exchange.run!.decision!, bytes: outcome.body.length }, () => {
+        toOrigin(life, { kind: 'whole', bytes: outcome.body });
+      });
     case 'stream':
       exchange.bodyInspection = 'streamed';
-      return stream(life, outcome);
+      return afterWait(life, { decision: exchange.run!.decision!, bytes: 0 }, () => stream(life, outcome));
   }
 }
 
-function afterJudging(life: Life, decision: Decision, body: ForwardBody): void {
-  const delayMs = decision.delayMs ?? 0;
-  if (delayMs > 0) setTimeout(() => void toOrigin(life, body), delayMs);
-  else toOrigin(life, body);
+/** What the body adds to a wait is waited for after it; the part that is over is not waited for again. */
+function afterWait(
+  life: Life,
+  { decision, bytes }: Readonly<{ decision: Decision; bytes: number }>,
+  go: () => void,
+): void {
+  const { exchange, response, deps } = life;
+  const ms = (decision.status > 0 ? 0 : (decision.delayMs ?? 0)) - exchange.delayedMs;
+  if (ms <= 0) return go();
+  const startedMs = performance.now();
+  const max = exchange.snapshot.config.caps.delayed;
+  const leave = (): void => void (deps.held.now -= bytes);
+  const resume = (): void => {
+    response.off('close', leave);
+    leave();
+    exchange.delayedMs += Math.ceil(performance.now() - startedMs);
+    go();
+  };
+  // A body that waits is held as much as one that is read.
+  deps.held.now += bytes;
+  response.once('close', leave);
+  if (deps.room.enter({ ms, max }, response, resume)) return;
+  response.off('close', leave);
+  leave();
+  refused(life, noPlace(ms, decision.limit));
 }
 
 function toOrigin(life: Life, body: ForwardBody): ForwardHandle | undefined {
@@ -266,6 +301,7 @@ function conclude({ deps, exchange, response }: Life): void {
   if (exchange.done) return;
   exchange.done = true;
   deps.inFlight.now--;
+  answered(exchange, 0);
   if (!response.writableFinished && exchange.error === undefined) exchange.clientAborted = true;
   const event = eventOf(exchange, deps.who);
   if (event !== undefined) deps.emit(event);

@@ -9,8 +9,9 @@ import httpProxy from 'http-proxy';
 import type { Decision } from '../core/decision.js';
 import type { RequestFacts } from '../core/request.js';
 import { answerTo, refuseOnSocket } from './answer.js';
-import { eventOf, framingEvent, openExchange, type Exchange } from './exchange.js';
+import { answered, eventOf, framingEvent, openExchange, type Exchange } from './exchange.js';
 import { rewriteForUpgrade } from './forward-headers.js';
+import { noPlace } from './waiting-room.js';
 import { factsOf, protoOf, type HandleDeps, type Via } from './handle.js';
 
 type Tunnel = Readonly<{
@@ -79,9 +80,23 @@ export function createUpgradeHandler(): UpgradeHandler {
 }
 
 function afterHead(proxy: httpProxy, tunnel: Tunnel, decision: Decision): void {
-  const { socket, facts, exchange, request, head } = tunnel;
+  const { socket, exchange } = tunnel;
   if (socket.destroyed) return;
   if (decision.status > 0) return refused(tunnel, decision);
+  const ms = decision.delayMs ?? 0;
+  if (ms === 0) return connect(proxy, tunnel);
+  const { room } = tunnel.deps;
+  const max = exchange.snapshot.config.caps.delayed;
+  const startedMs = performance.now();
+  const go = (): void => {
+    exchange.delayedMs = Math.round(performance.now() - startedMs);
+    connect(proxy, tunnel);
+  };
+  if (!room.enter({ ms, max }, socket, go)) refused(tunnel, noPlace(ms, decision.limit));
+}
+
+function connect(proxy: httpProxy, tunnel: Tunnel): void {
+  const { socket, facts, exchange, request, head } = tunnel;
   if (facts.hasBody || (facts.headers.get('upgrade') ?? '').toLowerCase() !== 'websocket') {
     return refused(tunnel, {
       action: 'block',
@@ -142,6 +157,7 @@ function watch(tunnel: Tunnel, toOrigin: ClientRequest): void {
     clearTimeout(timer);
     exchange.status = 101;
     exchange.upstream!.status = answer.statusCode ?? 101;
+    answered(exchange, 101);
     originSocket.once('close', () => socket.destroy());
     socket.once('close', () => originSocket.destroy());
   });
@@ -150,6 +166,7 @@ function watch(tunnel: Tunnel, toOrigin: ClientRequest): void {
     socket.off('close', leave);
     exchange.status = answer.statusCode ?? 502;
     exchange.upstream!.status = exchange.status;
+    answered(exchange, exchange.status);
     // Keeps http-proxy's own listener, which comes after this one, from relaying it as well: it would
     // announce a chunked body and send it unchunked. Taken back in the same emit, since Node reads the mark
     // after it.
@@ -194,6 +211,7 @@ function conclude({ deps, exchange }: Tunnel): void {
   if (exchange.done) return;
   exchange.done = true;
   deps.inFlight.now--;
+  answered(exchange, 0);
   if (exchange.status === 0) exchange.clientAborted = true;
   const event = eventOf(exchange, deps.who);
   if (event !== undefined) deps.emit(event);

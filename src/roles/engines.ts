@@ -8,7 +8,8 @@ import { createHeaderScoring } from '../headers/score.js';
 import type { Identities } from '../core/identity.js';
 import { createIdentities } from '../identity/index.js';
 import { createLimiter } from '../limits/limiter.js';
-import type { CounterStore } from '../limits/limiter-contract.js';
+import type { AddressBook } from '../limits/shared-address.js';
+import type { CounterStore, LimiterStats } from '../limits/limiter-contract.js';
 import { createPipeline, type Run } from '../pipeline/run.js';
 import { stagesOf } from '../pipeline/stages/index.js';
 import type { Snapshot } from '../proxy/exchange.js';
@@ -37,12 +38,15 @@ export type EngineDeps = Readonly<{
   resolver?: Resolver;
   /** Last good addresses of names, kept from one config to the next. */
   lastGood?: Map<string, readonly string[]>;
+  /** What the last config's limits had learned of shared addresses. */
+  addressBook?: AddressBook;
   onFault?: (fault: Fault) => void;
 }>;
 
 export type Engines = Readonly<{
   snapshot: Snapshot;
   reputation: Reputation;
+  limitStats: () => LimiterStats;
   ruleCount: number;
   close(): Promise<void>;
 }>;
@@ -67,6 +71,7 @@ export async function buildEngines(config: Config, deps: EngineDeps): Promise<En
     identities,
     clock: steadyClock,
     ...(deps.share === undefined ? {} : { share: deps.share }),
+    ...(deps.addressBook === undefined ? {} : { addressBook: deps.addressBook }),
   });
   const apiKeyHeader = config.identity.apiKey?.header;
   const scoreHeaders = createHeaderScoring(
@@ -103,6 +108,7 @@ export async function buildEngines(config: Config, deps: EngineDeps): Promise<En
     pipeline,
     rules,
     upstreams,
+    onAnswered: (run, status, raw) => limiter.answered(run.facts, { status, setCookies: setCookiesOf(raw) }),
     onRefused: (run) => raiseFor(run, reputation, config.reputation.points.refusal),
     rateLimitFields: config.limits.headers,
     asn: (ip) => reputation.asn(ip)?.number,
@@ -111,6 +117,7 @@ export async function buildEngines(config: Config, deps: EngineDeps): Promise<En
   return {
     snapshot,
     reputation,
+    limitStats: limiter.stats,
     ruleCount: rules.ruleCount,
     close,
   };
@@ -138,6 +145,19 @@ function raiseFor(run: Run, reputation: Reputation, points: number): void {
   if (decision?.action !== 'block' || decision.ruleIds.length === 0) return;
   if (run.found[0]!.some((finding) => finding.kind === 'allow' || finding.kind === 'deny')) return;
   reputation.raise(run.facts.client, points);
+}
+
+const NO_COOKIES: readonly string[] = [];
+
+/** Values of the Set-Cookie fields in a raw head (name and value in turn). */
+function setCookiesOf(raw: readonly Buffer[]): readonly string[] {
+  let found: string[] | undefined;
+  for (let index = 0; index + 1 < raw.length; index += 2) {
+    const name = raw[index]!;
+    if (name.length !== 10 || name.toString('latin1').toLowerCase() !== 'set-cookie') continue;
+    (found ??= []).push(raw[index + 1]!.toString('latin1'));
+  }
+  return found ?? NO_COOKIES;
 }
 
 function logIdentities(identities: Identities, facts: Run['facts']): ReturnType<Snapshot['identities']> {

@@ -12,6 +12,8 @@ import type { Config } from '../config/schema.js';
 import { systemClock } from '../core/clock.js';
 import { describeFault, type Fault } from '../core/errors.js';
 import { ipcStore } from '../limits/index.js';
+import type { LimiterStats } from '../limits/limiter-contract.js';
+import { createAddressBook, type AddressBook } from '../limits/shared-address.js';
 import { createGate, type Gate } from '../proxy/gate.js';
 import { createEventLog, type EventLog } from '../telemetry/log.js';
 import { createMetrics, type Metrics } from '../telemetry/metrics.js';
@@ -34,15 +36,16 @@ export function runWorker(id: number): void {
   const channel = ipcChannel(process, () => process.connected);
   const store = ipcStore(channel);
   const lastGood = new Map<string, readonly string[]>();
+  const addressBook = createAddressBook();
   let parts: Parts | undefined;
   let work: Promise<void> = Promise.resolve();
 
   const apply = async (message: SnapshotMessage<Config>): Promise<void> => {
     if (parts === undefined) {
-      parts = await open(message, { channel, store, lastGood, id });
+      parts = await open(message, { channel, store, lastGood, addressBook, id });
       return;
     }
-    await swap(parts, message, { channel, store, lastGood });
+    await swap(parts, message, { channel, store, lastGood, addressBook });
   };
   channel.on(TOPICS.snapshot, (body) => {
     const message = body as SnapshotMessage<Config>;
@@ -71,12 +74,13 @@ type OpenDeps = Readonly<{
   store: ReturnType<typeof ipcStore>;
   /** Outlives every config: a reload while DNS is down keeps the origins' addresses. */
   lastGood: Map<string, readonly string[]>;
+  addressBook: AddressBook;
   id: number;
 }>;
 
 async function open(message: SnapshotMessage<Config>, deps: OpenDeps): Promise<Parts> {
   const { config } = message;
-  const { channel, store, lastGood, id } = deps;
+  const { channel, store, lastGood, addressBook, id } = deps;
   const file = config.log.file === undefined ? undefined : path.resolve(config.baseDir, config.log.file);
   const log = createEventLog(config.log, { file, nowMs: systemClock.nowMs });
   const metrics = createMetrics(config.metrics, { sites: config.sites.map((site) => site.name) });
@@ -90,6 +94,7 @@ async function open(message: SnapshotMessage<Config>, deps: OpenDeps): Promise<P
     store,
     channel,
     lastGood,
+    addressBook,
     clock: systemClock,
     log: (level, text, fields) => log.note(level, text, fields),
     hashKey: message.hashKey,
@@ -104,14 +109,16 @@ async function open(message: SnapshotMessage<Config>, deps: OpenDeps): Promise<P
     emit: telemetry.emit,
     onFault: (error) => log.note('error', describeFault(error)),
   });
-  registerGauges({ metrics, gate, log, telemetry, notables, store, channel });
-  const listen = await gate.listen();
-  channel.send(TOPICS.ready, { listen, rules: engines.ruleCount, version: message.version });
   const flush = (): void => {
     telemetry.flush();
     notables.flush();
   };
-  return { gate, engines, config, log, metrics, flush };
+  const parts: Parts = { gate, engines, config, log, metrics, flush };
+  const limits = (): LimiterStats => parts.engines.limitStats();
+  registerGauges({ metrics, gate, log, telemetry, notables, store, channel, limits });
+  const listen = await gate.listen();
+  channel.send(TOPICS.ready, { listen, rules: engines.ruleCount, version: message.version });
+  return parts;
 }
 
 type Gauged = Readonly<{
@@ -122,9 +129,10 @@ type Gauged = Readonly<{
   notables: NotableQueue;
   store: OpenDeps['store'];
   channel: IpcChannel;
+  limits: () => LimiterStats;
 }>;
 
-function registerGauges({ metrics, gate, log, telemetry, notables, store, channel }: Gauged): void {
+function registerGauges({ metrics, gate, log, telemetry, notables, store, channel, limits }: Gauged): void {
   const gauges: readonly [name: string, help: string, read: () => number][] = [
     ['requests_in_flight', 'Requests under way.', () => gate.stats().inFlight],
     ['connections', 'Open client connections.', () => gate.stats().connections],
@@ -134,6 +142,13 @@ function registerGauges({ metrics, gate, log, telemetry, notables, store, channe
       'Requests refused since too many bodies were held.',
       () => gate.stats().heldRefused,
     ],
+    ['requests_delayed', 'Requests made to wait now.', () => gate.stats().delayed],
+    ['delays_refused', 'Requests refused since too many waited.', () => gate.stats().delayRefused],
+    ['answer_counts_in_flight', 'Counts on answers under way.', () => limits().background.inFlight],
+    ['answer_counts_dropped', 'Counts on answers that were dropped.', () => limits().background.dropped],
+    ['answer_counts_failed', 'Counts on answers that the store refused.', () => limits().background.failed],
+    ['shared_address_sessions', 'Accepted sessions and candidates.', () => limits().shared.sessions],
+    ['shared_address_dropped', 'Sessions forgotten for want of room.', () => limits().shared.dropped],
     ['log_lines_dropped', 'Log lines lost to a slow or broken sink.', log.dropped],
     ['events_dropped', 'Decision events dropped before the log.', telemetry.dropped],
     ['store_timeouts', 'Limit checks the supervisor did not answer in time.', () => store.stats().timeouts],

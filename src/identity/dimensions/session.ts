@@ -17,6 +17,18 @@ export const session = (cookie: string, hash: KeyedHash): Dimension => {
   };
 };
 
+/** The session that a Set-Cookie field hands out (RFC 6265 section 4.1), hashed as `read` does. */
+export const issuedSession =
+  (cookie: string, hash: KeyedHash) =>
+  (setCookie: string): string | undefined => {
+    const prefix = `${cookie}=`;
+    if (!setCookie.startsWith(prefix)) return undefined;
+    const end = setCookie.indexOf(';');
+    const value = setCookie.slice(prefix.length, end < 0 ? undefined : end).trim();
+    const taken = end >= 0 && /;\s*max-age\s*=\s*["']?(?:0|-)/i.test(setCookie.slice(end));
+    return value === '' || taken ? undefined : hash(value);
+  };
+
 function cookieValue(header: string | undefined, prefix: string): string | undefined {
   if (header === undefined) return undefined;
   for (let at = header.indexOf(prefix); at >= 0; at = header.indexOf(prefix, at + 1)) {

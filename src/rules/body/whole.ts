@@ -1,5 +1,6 @@
 /** Structured bodies, held until whole: every plausible reading is judged, raw text where no reading fits. */
 import type { Finding } from '../../core/finding.js';
+import { AMBIGUOUS } from '../../core/identity.js';
 import { addPairs } from './form.js';
 import { sniffBoundary } from './content-type.js';
 import type { BodyKind } from './content-type.js';
@@ -13,7 +14,7 @@ import { decodeForm } from '../transform/percent.js';
 import { foldUtf8 } from '../transform/utf8.js';
 import { addInWindows } from './windows.js';
 
-/** First value of each field, bounded; what policies ask for by name. */
+/** The value of each field, bounded; what policies ask for by name. Several values are AMBIGUOUS. */
 export type Fields = Readonly<{
   set(name: string, value: string): void;
   get(name: string): string | undefined;
@@ -28,13 +29,18 @@ const FIELDS_KEPT = 256;
 export function createFields(max: number): Fields {
   const kept = new Map<string, string>();
   let seen = 0;
+  let full = false;
   return {
     set: (name, value) => {
       seen++;
-      if (kept.size < Math.min(max, FIELDS_KEPT) && !kept.has(name))
-        kept.set(name, foldUtf8(value.slice(0, FIELD_CHARS)));
+      const known = kept.get(name);
+      const text = foldUtf8(value.slice(0, FIELD_CHARS));
+      if (known !== undefined) {
+        if (known !== text) kept.set(name, AMBIGUOUS);
+      } else if (kept.size < Math.min(max, FIELDS_KEPT)) kept.set(name, text);
+      else full = true;
     },
-    get: (name) => kept.get(name),
+    get: (name) => kept.get(name) ?? (full ? AMBIGUOUS : undefined),
     seen: () => seen,
   };
 }
