@@ -1,4 +1,4 @@
-/** Policies as an operator tunes them: headers and sites, answers, delays, shared addresses, refused configs. */
+/** Policies as an operator tunes them: headers, sites, answers, delays, shared addresses, config errors. */
 import t from 'tap';
 import { limitsSection } from './config.js';
 import type { Check, CheckResult, CounterStore } from './limiter-contract.js';
@@ -144,7 +144,8 @@ t.test('while the store is away failures count in the stand-in', async (t) => {
     checkAll: () => Promise.reject(new Error('down')),
     close: async () => undefined,
   };
-  const { served, limiter } = setUp(only({ limit: '3/min', exact: true, countOn: { status: 401 } }), { store });
+  const limits = only({ limit: '3/min', exact: true, countOn: { status: 401 } });
+  const { served, limiter } = setUp(limits, { store });
   const all: boolean[] = [];
   for (let at = 0; at < 10; at++) all.push(await served({ answer: 401 }));
   t.equal(passedOf(all), 3);
