@@ -7,16 +7,16 @@ if ! command -v redis-server >/dev/null 2>&1; then
   if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
     echo "installing redis-server"
     (apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq redis-server) >/dev/null 2>&1 ||
-      echo "redis-server could not be installed; no test needs it yet"
+      echo "redis-server could not be installed; the tests that need it are skipped"
   else
-    echo "redis-server is missing; no test needs it yet"
+    echo "redis-server is missing; the tests that need it are skipped"
   fi
 fi
 if ! command -v openssl >/dev/null 2>&1 && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
   (apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq openssl) >/dev/null 2>&1 ||
     echo "openssl could not be installed; tests of the TLS listener are skipped"
 fi
-echo "Redis and Kafka are not started: no test of this version needs them"
+echo "Redis servers are started by the tests that need them; no test of this version needs Kafka"
 
 mkdir -p .tap
 results=.tap/results.tap
