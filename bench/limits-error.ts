@@ -1,7 +1,7 @@
 /**
  * How far each algorithm is from the exact log: the same schedule through both, each with its own state.
- * Counted are decisions that differ (under lasting overload that is mere phase: which hits pass, not how many),
- * hits passed in all, and the most that passed in any window.
+ * Counted are decisions that differ (under lasting overload mere phase: which hits pass, not how many), hits
+ * passed in all, and the most that passed in any window.
  * `node dist/bench/limits-error.js [series.csv.gz]`: the series is `minute,count`, recorded requests a minute.
  */
 import { readFileSync } from 'node:fs';
@@ -74,7 +74,8 @@ function recorded(file: string): Schedule {
   const counts = rows.map((row) => Number(row.slice(row.lastIndexOf(',') + 1)));
   const busy = [...counts].sort((a, b) => a - b)[Math.floor(counts.length * 0.99)] ?? 1;
   const rateAt = (ms: number): number => ((counts[Math.floor(ms / 60_000)] ?? 0) * LIMIT) / busy;
-  return { name: 'recorded series', clients: [poisson(dice(9), rateAt, Math.min(counts.length, RECORDED_MINUTES) * 60_000)] };
+  const untilMs = Math.min(counts.length, RECORDED_MINUTES) * 60_000;
+  return { name: 'recorded series', clients: [poisson(dice(9), rateAt, untilMs)] };
 }
 
 type Outcome = Readonly<{ passed: Uint8Array; total: number; peak: number }>;
