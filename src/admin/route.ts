@@ -4,6 +4,8 @@ import type { DecisionEvent } from '../core/event.js';
 export type AdminState = Readonly<{
   /** Undefined when ready, else why not. */
   notReady(): string | undefined;
+  /** How each configured reputation feed stands; none of them holds readiness up. */
+  feeds(): readonly unknown[];
   metrics(): Promise<string>;
   /** Latest first. */
   decisions(): readonly DecisionEvent[];

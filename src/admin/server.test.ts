@@ -13,6 +13,7 @@ async function open(test: Test, state: Partial<AdminState> = {}, options: Partia
   const calls: unknown[] = [];
   const whole: AdminState = {
     notReady: () => undefined,
+    feeds: () => [{ feed: 'tor', state: 'waiting' }],
     metrics: () => Promise.resolve('tidegate_up 1\n'),
     decisions: () => [{ requestId: 'r-1' } as DecisionEvent],
     controls: () => ({ mode: 'enforce' }),
@@ -59,7 +60,7 @@ t.test('what can be read needs no token', async (test) => {
   const { ask } = await open(test);
   const table: [path: string, status: number, text: RegExp][] = [
     ['/healthz', 200, /"ok"/],
-    ['/readyz', 200, /"ready"/],
+    ['/readyz', 200, /"ready".*"tor".*"waiting"/],
     ['/metrics', 200, /^tidegate_up 1\n$/],
     ['/decisions', 200, /r-1/],
     ['/decisions/r-1', 200, /r-1/],
@@ -138,7 +139,7 @@ t.test('not ready is 503 with the reason; a broken answer is 500, not a crash', 
   });
   const ready = await ask({ path: '/readyz' });
   test.equal(ready.status, 503);
-  test.match(ready.text, /1 of 4/);
+  test.match(ready.text, /1 of 4.*"tor"/);
   test.equal((await ask({ path: '/metrics' })).status, 500);
   test.equal((await ask({ path: '/healthz' })).status, 200);
 });

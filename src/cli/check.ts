@@ -7,6 +7,7 @@ import { loadConfig } from '../config/load.js';
 import type { Config } from '../config/schema.js';
 import { systemClock } from '../core/clock.js';
 import type { Engines } from '../roles/engines.js';
+import { adminToken, tryListeners } from '../roles/start-checks.js';
 import { openEngines } from './engines-once.js';
 import type { CliCommand } from './command.js';
 
@@ -21,7 +22,8 @@ export const checkCommand: CliCommand = {
       .requiredOption('-c, --config <file>', 'config file')
       .action(async ({ config: file }: { config: string }) => {
         const config = await loadConfig(file);
-        const warnings: string[] = [];
+        adminToken(config, process.env);
+        const warnings = await tryListeners(config);
         const engines = await openEngines(config, systemClock, (message) => warnings.push(message));
         await engines.close();
         process.stdout.write(summary(config, engines, warnings));
@@ -56,6 +58,7 @@ export function summary(
     ...sites,
     `  rules: ${engines.ruleCount}`,
     ...(lists.length === 0 ? [] : [`  reputation: ${lists.join(', ')}`]),
+    ...(config.admin.enabled ? [`  admin on http://${config.admin.listen}`] : []),
     '',
   ].join('\n');
 }

@@ -1,7 +1,7 @@
 /** The explanation of the attack from the design, and of log lines that are odd. */
 import t from 'tap';
 import type { DecisionEvent } from '../core/event.js';
-import { explainEvent, wouldHaveChanged } from './explain-print.js';
+import { explainEvent, wouldBeWritten, wouldHaveChanged } from './explain-print.js';
 
 const event: DecisionEvent = {
   v: 1,
@@ -96,6 +96,7 @@ const wanted: [name: string, pattern: RegExp][] = [
     'the normalised text, its place and the way there',
     /in json:username: admin' or '1'='1' --\\x1b\[2J, after json → lower/,
   ],
+  ['the sixth stage', /telemetry +- {3}after the answer: logged and counted; notable, shown under/],
   ['the verdict', /verdict: block with 403, score 100, 12\.4 ms in all/],
   ['what would have changed it', /what would have changed it: none of SQLI-001 matching/],
 ];
@@ -106,6 +107,11 @@ t.match(
   /number 6[^]*changed it: x\n/,
   "the decision's own words are preferred",
 );
+
+t.match(explainEvent({ ...event, action: 'pass' }), /telemetry .*logged and counted; not notable\n/);
+t.match(wouldBeWritten({ ...event, action: 'pass' }, true), /would be logged and counted; not notable$/);
+t.match(wouldBeWritten({ ...event, action: 'pass' }, false), /counted only, since log\.passed is false/);
+t.match(wouldBeWritten(event, false), /would be logged and counted; notable/);
 
 const skipped: DecisionEvent = {
   ...event,

@@ -3,7 +3,12 @@ import type { DecisionEvent, Step } from '../core/event.js';
 import type { Finding } from '../core/finding.js';
 
 /** What `explain` knows beyond the event: a decision that was just made says what would have turned it. */
-export type Extras = Readonly<{ wouldChange?: string; nth?: number }>;
+export type Extras = Readonly<{
+  wouldChange?: string;
+  nth?: number;
+  /** What stage 6 does with the event; read from the event alone where absent. */
+  telemetry?: string;
+}>;
 
 const TEXT_MAX = 200;
 
@@ -16,6 +21,7 @@ export function explainEvent(event: DecisionEvent, extras: Extras = {}): string 
     `  ${'stage'.padEnd(12)}${'time'.padStart(9)}   score`,
   ];
   for (const step of event.steps) lines.push(...stepLines(step));
+  lines.push(`  ${'telemetry'.padEnd(12)}${'-'.padStart(9)}   ${extras.telemetry ?? writtenDown(event)}`);
   lines.push('', verdict(event));
   if (event.reason !== '') lines.push(`  why: ${visible(event.reason)}`);
   if (event.delayedMs !== undefined) lines.push(`  waited: ${event.delayedMs} ms`);
@@ -23,6 +29,22 @@ export function explainEvent(event: DecisionEvent, extras: Extras = {}): string 
   const change = extras.wouldChange ?? wouldHaveChanged(event);
   if (change !== undefined) lines.push(`  what would have changed it: ${visible(change)}`);
   return `${lines.join('\n')}\n`;
+}
+
+/** Stage 6 runs after the answer: a decision that is read from a log has been through it. */
+function writtenDown({ action }: DecisionEvent): string {
+  return action === 'pass'
+    ? 'after the answer: logged and counted; not notable'
+    : 'after the answer: logged and counted; notable, shown under /decisions';
+}
+
+/** The same for a decision that was only tried out: `passed` is `log.passed`. */
+export function wouldBeWritten({ action }: DecisionEvent, passed: boolean): string {
+  if (action !== 'pass')
+    return 'after the answer: would be logged and counted; notable, shown under /decisions';
+  return passed
+    ? 'after the answer: would be logged and counted; not notable'
+    : 'after the answer: would be counted only, since log.passed is false; not notable';
 }
 
 function facts(event: DecisionEvent, extras: Extras): string[] {

@@ -12,7 +12,7 @@ import type { DecisionEvent } from '../core/event.js';
 import { openEngines } from './engines-once.js';
 import type { CliCommand } from './command.js';
 import { judgeOnce, type Judged } from './explain-judge.js';
-import { explainEvent } from './explain-print.js';
+import { explainEvent, wouldBeWritten } from './explain-print.js';
 import { fromFlags, fromRaw, type CurlFlags, type ExplainRequest } from './explain-request.js';
 
 type Options = Readonly<{
@@ -82,7 +82,9 @@ async function explain(url: string | undefined, options: Options): Promise<strin
   if (options.json === true) {
     return `${JSON.stringify(wouldChange === undefined ? event : { ...event, wouldChange }, undefined, 2)}\n`;
   }
-  return explainEvent(event, { nth: options.count, ...(wouldChange === undefined ? {} : { wouldChange }) });
+  const telemetry = wouldBeWritten(event, config.log.passed);
+  const change = wouldChange === undefined ? {} : { wouldChange };
+  return explainEvent(event, { nth: options.count, telemetry, ...change });
 }
 
 async function judgeNth(

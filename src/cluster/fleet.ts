@@ -19,6 +19,8 @@ export type Member = Readonly<{ id: number; pid: number; channel: Channel; start
 export type Fleet = {
   start(count: number): void;
   members(): readonly Member[];
+  /** Ends one that hangs; it is replaced like any that died. */
+  end(member: Member): void;
   /** No worker is replaced any more; resolves when all are gone, killing those left after `ms`. */
   stop(ms: number): Promise<void>;
   /** Ends all at once, requests in flight included. */
@@ -80,6 +82,8 @@ export function createFleet(script: string, hooks: FleetHooks): Fleet {
       for (let index = 0; index < count; index++) open({ deaths: 0 });
     },
     members: () => [...members.values()].map((entry) => entry.member),
+    // By the process that was forked, never by a number that another may have by now.
+    end: (member) => void members.get(member.id)?.worker.process.kill('SIGKILL'),
     async stop(ms) {
       stopping = true;
       await allGone(ms);

@@ -21,6 +21,11 @@ export const TOPICS = {
   notable: 'cluster.notable',
   /** worker → supervisor: it cannot run at all. */
   failed: 'cluster.failed',
+  /** supervisor → worker and back: its event loop turns. */
+  ping: 'cluster.ping',
+  pong: 'cluster.pong',
+  /** worker → supervisor, with each answer to askMetrics: how its feeds stand. */
+  feeds: 'cluster.feeds',
 } as const;
 
 /** `version`: of the config it opened with; a newer one may have been handed out meanwhile. */

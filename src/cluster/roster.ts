@@ -1,5 +1,6 @@
 /** What the supervisor knows of each worker, and waiting until that is as wished. */
 import type { MetricSnapshot } from '../telemetry/metrics.js';
+import type { FeedStatus } from '../reputation/source.js';
 import type { Member } from './fleet.js';
 import type { Ready } from './messages.js';
 
@@ -13,6 +14,8 @@ export type WorkerState = {
   /** The latest config it could not carry out. */
   refused: Readonly<{ version: number; problem: string }> | undefined;
   metrics: MetricSnapshot | undefined;
+  /** How its feeds stood, and when it said so (steady clock). */
+  feeds: Readonly<{ statuses: readonly FeedStatus[]; atMs: number }> | undefined;
 };
 
 export type Roster = {
@@ -43,6 +46,7 @@ export function createRoster(): Roster {
         version: 0,
         refused: undefined,
         metrics: undefined,
+        feeds: undefined,
       };
       states.set(member.id, state);
       return state;

@@ -4,6 +4,7 @@
  * when the schema has complaints of its own, and never throws on odd shapes.
  */
 import { resolve } from 'node:path';
+import { canonicalAddress } from '../core/address.js';
 import type { Path, Problem } from './problem.js';
 
 /** `writable`: a file that will be written, whose folder must be there. */
@@ -117,11 +118,15 @@ function hostPort(text: string): HostPort | undefined {
   const parts = /^(?:\[([0-9a-f:.]+)\]|([^:[\]\s/]*)):(\d{1,5})$/i.exec(text);
   const port = Number(parts?.[3]);
   if (parts === null || port > 65_535) return undefined;
-  return { host: (parts[1] ?? parts[2] ?? '').toLowerCase(), port };
+  const host = (parts[1] ?? parts[2] ?? '').toLowerCase();
+  return { host: canonicalAddress(host) ?? host, port };
 }
 
 function same(a: HostPort, b: HostPort): boolean {
-  return a.port === b.port && (a.host === b.host || isAny(a.host) || isAny(b.host));
+  if (a.port !== b.port) return false;
+  // The name stands for either loopback address, by the machine's own choice.
+  const named = (a.host === 'localhost' && isLoopback(b.host)) || (b.host === 'localhost' && isLoopback(a.host));
+  return a.host === b.host || isAny(a.host) || isAny(b.host) || named;
 }
 
 function isAny(host: string): boolean {

@@ -67,6 +67,10 @@ export const FAULTS = {
     message: 'worker {id} (pid {pid}) ended with {how}',
     remedy: 'a new one starts after {ms} ms; its requests in flight are lost',
   },
+  WORKER_HUNG: {
+    message: 'worker {id} (pid {pid}) gave no sign of life for {ms} ms',
+    remedy: 'it is killed and replaced; where it was only stopped on purpose, raise `timeouts.worker`',
+  },
   RELOAD_REFUSED: {
     message: 'reload refused: {why}',
     remedy: 'correct the config; the running one stays in force',

@@ -7,6 +7,7 @@ import type { Decision } from '../core/decision.js';
 import { Fault } from '../core/errors.js';
 import type { StageName, Step } from '../core/event.js';
 import { NO_FINDINGS, type Finding } from '../core/finding.js';
+import type { FieldReader } from '../core/identity.js';
 import type { RequestFacts } from '../core/request.js';
 import { decide } from '../decision/decide.js';
 import type { DecisionConfig } from '../decision/config.js';
@@ -35,6 +36,8 @@ export type Run = {
   /** Name of the stage that ended the run early. */
   stoppedAt: StageName | undefined;
   decision: Decision | undefined;
+  /** Reads the body's fields, once some of it was judged. */
+  field: FieldReader | undefined;
 };
 
 export type Pipeline = Readonly<{
@@ -54,9 +57,13 @@ export function createPipeline(stages: readonly Stage[], settings: PipelineSetti
       decisionMs: 0,
       stoppedAt: undefined,
       decision: undefined,
+      field: undefined,
     }),
     head: (run) => pass({ stages, settings, run, body: undefined }, 0),
-    body: (run, body) => pass({ stages, settings, run, body }, 0),
+    body: (run, body) => {
+      run.field = body.field;
+      return pass({ stages, settings, run, body }, 0);
+    },
   };
 }
 

@@ -11,7 +11,7 @@ import type { StageName } from '../core/event.js';
  */
 export type BodyFacts = Readonly<{
   /** Text value of a JSON leaf (`user.name`) or form field, if the body had one; AMBIGUOUS of several. */
-  field(name: string): string | undefined;
+  readonly field: (name: string) => string | undefined;
   findings: readonly Finding[];
   /**
    * True in one pass only, the last before anything of the body goes to the origin: its fields are known as

@@ -90,6 +90,9 @@ export const proxyShape = {
       response: duration('60s', { min: 10 }).describe("For an origin's answer to begin."),
       responseBody: duration('5m', { min: 10 }).describe("Longest silence inside an origin's answer."),
       upgrade: duration('10s', { min: 10 }).describe('For an origin to answer a WebSocket handshake.'),
+      worker: duration('10s', { min: 0 }).describe(
+        'A worker without a sign of life for this long is killed and replaced; 0: never.',
+      ),
       drain: duration('30s', { min: 0 }).describe('After SIGTERM, for requests in flight to end.'),
     })
     .prefault({})

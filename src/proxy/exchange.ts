@@ -4,6 +4,7 @@
  */
 import type { Decision } from '../core/decision.js';
 import type { DecisionEvent, Step } from '../core/event.js';
+import type { FieldReader } from '../core/identity.js';
 import type { RequestFacts } from '../core/request.js';
 import { rateLimitFields } from '../ladder/rate-limit-fields.js';
 import { scoreOf, stepsOf, type Pipeline, type Run } from '../pipeline/run.js';
@@ -29,8 +30,11 @@ export type Snapshot = Readonly<{
   /** Which answers carry RateLimit fields. */
   rateLimitFields: 'refused' | 'always' | 'off';
   asn: (ip: string) => number | undefined;
-  /** Keyed hashes of session, key and user, for the log. */
-  identities: (facts: RequestFacts) => { session?: string; apiKey?: string; user?: string };
+  /** Keyed hashes of session, key and user, for the log; `field` where a body was read. */
+  identities: (
+    facts: RequestFacts,
+    field: FieldReader | undefined,
+  ) => { session?: string; apiKey?: string; user?: string };
 }>;
 
 export type UpstreamTrace = NonNullable<DecisionEvent['upstream']>;
@@ -114,7 +118,7 @@ export function eventOf(exchange: Exchange, who: EventIdentity): DecisionEvent |
       ip: facts.client.ip,
       key: facts.client.key,
       userAgent: facts.headers.get('user-agent') ?? '',
-      ...snapshot.identities(facts),
+      ...snapshot.identities(facts, run.field),
     },
     method: facts.method,
     path: facts.path,

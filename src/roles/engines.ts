@@ -5,7 +5,7 @@ import { steadyClock, type Clock } from '../core/clock.js';
 import type { Fault } from '../core/errors.js';
 import type { Config } from '../config/schema.js';
 import { createHeaderScoring } from '../headers/score.js';
-import type { Identities } from '../core/identity.js';
+import type { FieldReader, Identities } from '../core/identity.js';
 import { createIdentities } from '../identity/index.js';
 import { createLimiter } from '../limits/limiter.js';
 import type { AddressBook } from '../limits/shared-address.js';
@@ -17,8 +17,8 @@ import { createSiteLookup } from '../proxy/host.js';
 import { createResolver, type Resolver } from '../proxy/resolver.js';
 import { createUpstreams } from '../proxy/upstream.js';
 import type { Reputation } from '../reputation/contract.js';
-import { createReputation } from '../reputation/reputation.js';
-import { createRuleEngine } from '../rules/index.js';
+import { createReputation, type ReputationEngine } from '../reputation/reputation.js';
+import { createRuleEngine, type RuleCounts } from '../rules/index.js';
 
 export type Log = (
   level: 'info' | 'warn' | 'error',
@@ -40,12 +40,14 @@ export type EngineDeps = Readonly<{
   lastGood?: Map<string, readonly string[]>;
   /** What the last config's limits had learned of shared addresses. */
   addressBook?: AddressBook;
+  /** Where the rules stage counts what it could not do in one go; goes on over reloads. */
+  ruleCounts?: RuleCounts;
   onFault?: (fault: Fault) => void;
 }>;
 
 export type Engines = Readonly<{
   snapshot: Snapshot;
-  reputation: Reputation;
+  reputation: ReputationEngine;
   limitStats: () => LimiterStats;
   ruleCount: number;
   close(): Promise<void>;
@@ -58,7 +60,11 @@ export type Engines = Readonly<{
 export async function buildEngines(config: Config, deps: EngineDeps): Promise<Engines> {
   const { baseDir } = config;
   const { clock, log, channel } = deps;
-  const rules = await createRuleEngine(config.rules, { baseDir });
+  const { ruleCounts } = deps;
+  const rules = createRuleEngine(config.rules, {
+    baseDir,
+    ...(ruleCounts === undefined ? {} : { counts: ruleCounts }),
+  });
   const reputation = createReputation(config.reputation, {
     baseDir,
     clock,
@@ -112,7 +118,7 @@ export async function buildEngines(config: Config, deps: EngineDeps): Promise<En
     onRefused: (run) => raiseFor(run, reputation, config.reputation.points.refusal),
     rateLimitFields: config.limits.headers,
     asn: (ip) => reputation.asn(ip)?.number,
-    identities: (facts) => logIdentities(identities, facts),
+    identities: (facts, field) => logIdentities(identities, facts, field),
   };
   return {
     snapshot,
@@ -160,8 +166,15 @@ function setCookiesOf(raw: readonly Buffer[]): readonly string[] {
   return found ?? NO_COOKIES;
 }
 
-function logIdentities(identities: Identities, facts: Run['facts']): ReturnType<Snapshot['identities']> {
-  const session = identities.read('session', facts, undefined);
-  const apiKey = identities.read('apiKey', facts, undefined);
-  return { ...(session === undefined ? {} : { session }), ...(apiKey === undefined ? {} : { apiKey }) };
+function logIdentities(
+  identities: Identities,
+  facts: Run['facts'],
+  field: FieldReader | undefined,
+): ReturnType<Snapshot['identities']> {
+  const found: ReturnType<Snapshot['identities']> = {};
+  for (const name of ['session', 'apiKey', 'user'] as const) {
+    const value = identities.read(name, facts, field);
+    if (value !== undefined) found[name] = value;
+  }
+  return found;
 }

@@ -3,10 +3,12 @@ import type { AdminState } from '../admin/route.js';
 import type { Retired } from '../cluster/retired.js';
 import type { Roster, WorkerState } from '../cluster/roster.js';
 import type { Config } from '../config/schema.js';
+import { steadyClock, systemClock } from '../core/clock.js';
 import type { DecisionEvent } from '../core/event.js';
 import type { MemoryStore } from '../limits/index.js';
 import { createMetrics, sumOf, type Metrics } from '../telemetry/metrics.js';
 import type { Mode } from './config-change.js';
+import { feedViews, type FeedView } from './feed-view.js';
 
 export type Phase = 'starting' | 'running' | 'stopping';
 
@@ -20,7 +22,14 @@ export type View = Readonly<{
   dead: Retired;
   /** Latest first. */
   notable: readonly DecisionEvent[];
-  counts: Readonly<{ restarts: number; reloads: number; refusedReloads: number; lostInFlight: number }>;
+  counts: Readonly<{
+    restarts: number;
+    /** Of these, killed since they hung. */
+    hung: number;
+    reloads: number;
+    refusedReloads: number;
+    lostInFlight: number;
+  }>;
   store: MemoryStore;
   askMetrics: () => void;
   reload: () => Promise<void>;
@@ -35,6 +44,7 @@ export function adminState(view: View): AdminState {
   registerGauges(own, view);
   return {
     notReady: () => notReady(view),
+    feeds: () => feedsOf(view),
     metrics: () => collect(view, own),
     decisions: () => view.notable,
     controls: () => controls(view),
@@ -44,8 +54,15 @@ export function adminState(view: View): AdminState {
   };
 }
 
-function registerGauges(own: Metrics, { counts, store }: View): void {
+function feedsOf(view: View): FeedView[] {
+  const now = { wallMs: systemClock.nowMs(), steadyMs: steadyClock.nowMs() };
+  return feedViews(view.config().reputation, view.roster.ready(), now);
+}
+
+function registerGauges(own: Metrics, view: View): void {
+  const { counts, store } = view;
   own.gauge('worker_restarts', 'Workers that died and were replaced.', () => counts.restarts);
+  own.gauge('worker_hangs', 'Workers killed since their event loop hung.', () => counts.hung);
   own.gauge(
     'worker_requests_lost',
     'Requests last seen in flight in workers that died.',
@@ -59,6 +76,23 @@ function registerGauges(own: Metrics, { counts, store }: View): void {
     'Identities dropped since the store was full.',
     () => store.stats().evicted,
   );
+  const ofFeeds = (read: (feed: FeedView) => number) => () =>
+    feedsOf(view).map((feed): [string, number] => [feed.feed, read(feed)]);
+  own.gauges('feed_age_seconds', {
+    help: 'Since the last good load of a feed, on the worker where it is oldest; -1 before the first.',
+    label: 'feed',
+    read: ofFeeds((feed) => feed.ageSeconds ?? -1),
+  });
+  own.gauges('feed_entries', {
+    help: 'Entries of a feed in use.',
+    label: 'feed',
+    read: ofFeeds((feed) => feed.entries),
+  });
+  own.gauges('feed_ok', {
+    help: '1 where the last load of a feed was good, else 0.',
+    label: 'feed',
+    read: ofFeeds((feed) => (feed.state === 'ok' ? 1 : 0)),
+  });
 }
 
 /** Once every worker has listened, one that is being replaced leaves the gate ready: the others serve. */

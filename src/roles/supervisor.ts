@@ -3,17 +3,11 @@
  * them, reloads on SIGHUP, drains on SIGTERM, and runs the admin listener. It never touches a request.
  */
 import { availableParallelism } from 'node:os';
-import { exposure } from '../admin/config.js';
+import path from 'node:path';
 import { createAdminServer, type AdminServer } from '../admin/server.js';
 import { createFleet, type Fleet, type Member } from '../cluster/fleet.js';
-import {
-  TOPICS,
-  type Failed,
-  type Notables,
-  type Ready,
-  type SnapshotMessage,
-  type Swapped,
-} from '../cluster/messages.js';
+import { createHeartbeat } from '../cluster/heartbeat.js';
+import { TOPICS, type Notables, type SnapshotMessage } from '../cluster/messages.js';
 import { createRetired, gaugeIn } from '../cluster/retired.js';
 import { createRoster, type WorkerState } from '../cluster/roster.js';
 import { loadConfig } from '../config/load.js';
@@ -27,11 +21,12 @@ import { readCredentials } from '../proxy/credentials.js';
 import { splitAddress } from '../proxy/gate.js';
 import { serveObserved } from '../reputation/serve-observed.js';
 import { createEventLog } from '../telemetry/log.js';
-import type { MetricSnapshot } from '../telemetry/metrics.js';
 import { carryOver, pinPorts, withMode, type Mode } from './config-change.js';
 import { buildEngines } from './engines.js';
+import { adminToken } from './start-checks.js';
 import { adminState, type Phase } from './supervisor-view.js';
 import { WORKER_SCRIPT } from './worker-script.js';
+import { followWorker } from './worker-line.js';
 
 const START_WAIT_MS = 60_000;
 const SWAP_WAIT_MS = 30_000;
@@ -72,6 +67,10 @@ class Supervision implements Supervisor {
   private readonly dead = createRetired();
   private readonly notable: DecisionEvent[] = [];
   private readonly detach = new Map<number, () => void>();
+  private readonly heartbeat = createHeartbeat({
+    timeoutMs: () => this.config.timeouts.worker,
+    onHung: (member) => this.onHung(member),
+  });
   private store: ReturnType<typeof memoryStore> | undefined;
   private observed: ReturnType<typeof serveObserved> | undefined;
   private log: ReturnType<typeof createEventLog> | undefined;
@@ -83,7 +82,7 @@ class Supervision implements Supervisor {
   /** Where the first workers listen; `pinned` once the ports must be asked for by number. */
   private addresses: readonly string[] = [];
   private pinned = false;
-  private readonly counts = { restarts: 0, reloads: 0, refusedReloads: 0, lostInFlight: 0 };
+  private readonly counts = { restarts: 0, hung: 0, reloads: 0, refusedReloads: 0, lostInFlight: 0 };
   private lastChange: Promise<void> = Promise.resolve();
   private nextReload: Promise<void> | undefined;
 
@@ -104,12 +103,11 @@ class Supervision implements Supervisor {
     this.config = config;
     this.credentials = readCredentials(config.listen, config.baseDir);
     this.hashKey = process.env[config.identity.hashKeyEnv] ?? this.hashKey;
-    const token = process.env[config.admin.tokenEnv];
-    const exposed = exposure(config.admin, token);
-    if (exposed !== undefined) throw exposed;
+    const token = adminToken(config, process.env);
     this.store = memoryStore({ clock: steadyClock, keysMax: config.limits.keysMax });
     await this.prove(config);
-    this.log = createEventLog(config.log, { file: undefined, nowMs: systemClock.nowMs });
+    const file = config.log.file === undefined ? undefined : path.resolve(config.baseDir, config.log.file);
+    this.log = createEventLog(config.log, { file, nowMs: systemClock.nowMs });
     this.observed = serveObserved(config.reputation, {
       baseDir: config.baseDir,
       clock: systemClock,
@@ -120,6 +118,7 @@ class Supervision implements Supervisor {
     const workers = this.workerCount();
     this.fleet = createFleet(WORKER_SCRIPT, { onOpen: this.onOpen, onGone: this.onGone });
     this.fleet.start(workers);
+    this.heartbeat.start();
     const settled = (): boolean => this.fatal !== undefined || this.roster.ready().length >= workers;
     const inTime = await this.roster.until(settled, START_WAIT_MS);
     if (!inTime) this.fatal ??= `not every worker listens after ${START_WAIT_MS / 1_000} s`;
@@ -171,6 +170,7 @@ class Supervision implements Supervisor {
       throw error;
     }
     this.counts.reloads++;
+    this.log?.reopen();
     this.note('info', 'reloaded', { version: this.version });
   }
 
@@ -216,6 +216,7 @@ class Supervision implements Supervisor {
   async stop(): Promise<void> {
     this.phase = 'stopping';
     clearInterval(this.asking);
+    this.heartbeat.stop();
     for (const { member } of this.roster.all()) member.channel.send(TOPICS.drain, {});
     if (this.fleet !== undefined) await this.fleet.stop(this.config.timeouts.drain + DRAIN_SLACK_MS);
     await this.observed?.close();
@@ -230,38 +231,26 @@ class Supervision implements Supervisor {
 
   private readonly onOpen = (member: Member): void => {
     const state = this.roster.add(member);
-    const { channel } = member;
-    serveStore(channel, this.store!);
-    this.detach.set(member.id, this.observed!.attach(channel));
-    const on = <Body>(topic: string, handler: (body: Body) => void): void => {
-      channel.on(topic, (body) => {
-        handler(body as Body);
-        this.roster.stir();
-      });
-    };
-    on(TOPICS.hello, () => {
-      this.sendSnapshot(state);
-      state.greeted = true;
-    });
-    on<Ready>(TOPICS.ready, (ready) => {
-      state.ready = ready;
-      state.version = Math.max(state.version, ready.version);
-      if (this.addresses.length === 0) this.addresses = ready.listen;
-    });
-    on<Swapped>(TOPICS.swapped, ({ version, problem }) => {
-      if (problem === undefined) state.version = version;
-      else state.refused = { version, problem };
-    });
-    on<MetricSnapshot>(TOPICS.metrics, (snapshot) => void (state.metrics = snapshot));
-    on<Notables>(TOPICS.notable, (events) => this.keep(events));
-    on<Failed>(TOPICS.failed, ({ problem }) => {
-      if (this.phase === 'starting') this.fatal ??= problem;
-      this.note('error', problem, { worker: member.id });
+    serveStore(member.channel, this.store!);
+    this.detach.set(member.id, this.observed!.attach(member.channel));
+    followWorker(state, {
+      alive: this.heartbeat.watch(member),
+      stir: this.roster.stir,
+      hello: () => this.sendSnapshot(state),
+      listening: ({ listen }) => {
+        if (this.addresses.length === 0) this.addresses = listen;
+      },
+      notable: (events) => this.keep(events),
+      failed: (problem) => {
+        if (this.phase === 'starting') this.fatal ??= problem;
+        this.note('error', problem, { worker: member.id });
+      },
     });
   };
 
   private readonly onGone = (member: Member, how: string, restartMs: number | undefined): void => {
     const state = this.roster.remove(member.id);
+    this.heartbeat.forget(member);
     this.detach.get(member.id)?.();
     this.detach.delete(member.id);
     this.roster.stir();
@@ -276,6 +265,14 @@ class Supervision implements Supervisor {
     const fault = new Fault('WORKER_DIED', { id: member.id, pid: member.pid, how, ms: restartMs });
     this.note('error', fault.message, { code: fault.code, remedy: fault.remedy });
   };
+
+  private onHung(member: Member): void {
+    this.counts.hung++;
+    const { id, pid } = member;
+    const fault = new Fault('WORKER_HUNG', { id, pid, ms: this.config.timeouts.worker });
+    this.note('error', fault.message, { code: fault.code, remedy: fault.remedy });
+    this.fleet?.end(member);
+  }
 
   private keep(events: Notables): void {
     this.notable.unshift(...[...events].reverse());

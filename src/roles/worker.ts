@@ -15,6 +15,7 @@ import { ipcStore } from '../limits/index.js';
 import type { LimiterStats } from '../limits/limiter-contract.js';
 import { createAddressBook, type AddressBook } from '../limits/shared-address.js';
 import { createGate, type Gate } from '../proxy/gate.js';
+import { noRuleCounts, type RuleCounts } from '../rules/index.js';
 import { createEventLog, type EventLog } from '../telemetry/log.js';
 import { createMetrics, type Metrics } from '../telemetry/metrics.js';
 import { createTelemetry, type Telemetry } from '../telemetry/telemetry.js';
@@ -23,6 +24,7 @@ import { buildEngines, type Engines } from './engines.js';
 const FAULT_NOTE_MS = 10_000;
 
 type Parts = {
+  readonly ruleCounts: RuleCounts;
   gate: Gate;
   engines: Engines;
   config: Config;
@@ -56,7 +58,9 @@ export function runWorker(id: number): void {
         channel.send(TOPICS.swapped, { version: message.version, problem: describeFault(error) });
       });
   });
+  channel.on(TOPICS.ping, () => void channel.send(TOPICS.pong, {}));
   channel.on(TOPICS.askMetrics, () => {
+    if (parts !== undefined) channel.send(TOPICS.feeds, parts.engines.reputation.status());
     void parts?.metrics.snapshot().then((snapshot) => channel.send(TOPICS.metrics, snapshot));
   });
   let draining: Promise<never> | undefined;
@@ -84,6 +88,7 @@ async function open(message: SnapshotMessage<Config>, deps: OpenDeps): Promise<P
   const file = config.log.file === undefined ? undefined : path.resolve(config.baseDir, config.log.file);
   const log = createEventLog(config.log, { file, nowMs: systemClock.nowMs });
   const metrics = createMetrics(config.metrics, { sites: config.sites.map((site) => site.name) });
+  const ruleCounts = noRuleCounts();
   const notables = createNotables((events) => channel.send(TOPICS.notable, events));
   const telemetry = createTelemetry(config.log, {
     log,
@@ -99,6 +104,7 @@ async function open(message: SnapshotMessage<Config>, deps: OpenDeps): Promise<P
     log: (level, text, fields) => log.note(level, text, fields),
     hashKey: message.hashKey,
     share: message.workers,
+    ruleCounts,
     onFault: quietly(log),
   });
   const gate = createGate({
@@ -113,9 +119,9 @@ async function open(message: SnapshotMessage<Config>, deps: OpenDeps): Promise<P
     telemetry.flush();
     notables.flush();
   };
-  const parts: Parts = { gate, engines, config, log, metrics, flush };
+  const parts: Parts = { gate, engines, config, log, metrics, flush, ruleCounts };
   const limits = (): LimiterStats => parts.engines.limitStats();
-  registerGauges({ metrics, gate, log, telemetry, notables, store, channel, limits });
+  registerGauges({ metrics, gate, log, telemetry, notables, store, channel, limits, ruleCounts });
   const listen = await gate.listen();
   channel.send(TOPICS.ready, { listen, rules: engines.ruleCount, version: message.version });
   return parts;
@@ -130,9 +136,11 @@ type Gauged = Readonly<{
   store: OpenDeps['store'];
   channel: IpcChannel;
   limits: () => LimiterStats;
+  ruleCounts: RuleCounts;
 }>;
 
-function registerGauges({ metrics, gate, log, telemetry, notables, store, channel, limits }: Gauged): void {
+function registerGauges(gauged: Gauged): void {
+  const { metrics, gate, log, telemetry, notables, store, channel, limits, ruleCounts } = gauged;
   const gauges: readonly [name: string, help: string, read: () => number][] = [
     ['requests_in_flight', 'Requests under way.', () => gate.stats().inFlight],
     ['connections', 'Open client connections.', () => gate.stats().connections],
@@ -153,6 +161,8 @@ function registerGauges({ metrics, gate, log, telemetry, notables, store, channe
     ['events_dropped', 'Decision events dropped before the log.', telemetry.dropped],
     ['store_timeouts', 'Limit checks the supervisor did not answer in time.', () => store.stats().timeouts],
     ['decisions_not_shown', 'Notable decisions that only the log has.', notables.skipped],
+    ['rule_set_overflows', 'Pattern sets split for want of memory.', () => ruleCounts.setOverflows],
+    ['value_forms_cut', 'Values with more layers of encoding than are judged.', () => ruleCounts.formsCut],
     ['ipc_dropped', 'Messages to the supervisor that were not sent.', channel.dropped],
   ];
   for (const [name, help, read] of gauges) metrics.gauge(name, help, read);
@@ -163,13 +173,14 @@ async function swap(
   message: SnapshotMessage<Config>,
   deps: Omit<OpenDeps, 'id'>,
 ): Promise<void> {
-  const { log } = parts;
+  const { log, ruleCounts } = parts;
   const engines = await buildEngines(message.config, {
     ...deps,
     clock: systemClock,
     log: (level, text, fields) => log.note(level, text, fields),
     hashKey: message.hashKey,
     share: message.workers,
+    ruleCounts,
     onFault: quietly(log),
   });
   const before = parts.engines;

@@ -29,8 +29,8 @@ export const rulesSection = z
       .strictObject({ 1: weight(5), 2: weight(15), 3: weight(40), 4: weight(80) })
       .prefault({})
       .describe('Points that a match adds, by severity.'),
-    decodeDepth: whole(5, 1, 10).describe('How many layers of encoding are taken off.'),
-    variantsMax: whole(32, 4, 256).describe('How many forms of one value are judged.'),
+    decodeDepth: whole(5, 1, 10).describe('How many layers of encoding are taken off; a value with more is a match of severity 4.'),
+    variantsMax: whole(32, 4, 256).describe('How many forms of one value are judged; a value with more is a match of severity 4.'),
     windowBytes: bytes('32KB', { min: 4096, max: 1024 ** 2 }).describe(
       'Long values are judged in windows of this size.',
     ),

@@ -22,6 +22,14 @@ export type BodyInspector = {
   field(name: string): string | undefined;
 };
 
+/** What could not be done in one go, since the process began; the caller owns the record. */
+export type RuleCounts = {
+  /** Pattern sets that outgrew their memory and were split. */
+  setOverflows: number;
+  /** Values with more forms than `rules.variantsMax` or `rules.decodeDepth` allow; each is a match. */
+  formsCut: number;
+};
+
 export type RuleEngine = {
   /** Query, path, headers, cookies. Synchronous. */
   inspectHead(facts: RequestFacts): readonly Finding[];

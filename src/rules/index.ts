@@ -5,7 +5,7 @@ import { existsSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { RulesConfig } from './config.js';
-import type { RuleEngine } from './engine.js';
+import type { RuleCounts, RuleEngine } from './engine.js';
 import { createHeadInspector } from './head.js';
 import type { RuleBook } from './judge.js';
 import { loadRuleFolders } from './load.js';
@@ -16,6 +16,7 @@ import { createRuleSet } from './sets.js';
 
 export { rulesSection } from './config.js';
 export type { RulesConfig } from './config.js';
+export type { RuleCounts } from './engine.js';
 export { compileRule, loadRules } from './load.js';
 export type { Rule } from './rule.js';
 
@@ -23,21 +24,29 @@ export type { Rule } from './rule.js';
  * Loads the rules that the section names and compiles them.
  * @throws Fault RULES_INVALID with every problem of every rule file.
  */
-export function createRuleEngine(config: RulesConfig, deps: { baseDir: string }): RuleEngine {
+export function createRuleEngine(
+  config: RulesConfig,
+  deps: { baseDir: string; counts?: RuleCounts },
+): RuleEngine {
   const native = config.native === undefined ? packageRules() : resolve(deps.baseDir, config.native);
   const folders = [native, ...config.custom.map((folder) => resolve(deps.baseDir, folder))];
-  return createEngineOf(loadRuleFolders(folders), config);
+  return createEngineOf(loadRuleFolders(folders), config, deps.counts);
 }
 
 /** An engine over rules at hand: for tests and for judging one rule by itself. */
-export function createEngineOf(rules: readonly Rule[], config: RulesConfig): RuleEngine {
+export function createEngineOf(
+  rules: readonly Rule[],
+  config: RulesConfig,
+  counts: RuleCounts = noRuleCounts(),
+): RuleEngine {
   const active = rules.filter((rule) => rule.paranoiaLevel <= config.paranoiaLevel);
   const ofKind = (kind: SetKind): RuleBook['kinds'][SetKind] => {
     const mine = active.filter((rule) => [...rule.targets].some((target) => setKind(target) === kind));
-    return { rules: mine, set: createRuleSet(mine) };
+    return { rules: mine, set: createRuleSet(mine, { onOverflow: () => void counts.setOverflows++ }) };
   };
   const book: RuleBook = {
     config,
+    counts,
     kinds: { text: ofKind('text'), header: ofKind('header'), path: ofKind('path'), file: ofKind('file') },
   };
   return {
@@ -45,6 +54,11 @@ export function createEngineOf(rules: readonly Rule[], config: RulesConfig): Rul
     openBody: (facts) => openBody(book, facts),
     ruleCount: active.length,
   };
+}
+
+/** A record that begins at nothing. */
+export function noRuleCounts(): RuleCounts {
+  return { setOverflows: 0, formsCut: 0 };
 }
 
 /** `rules/native` of the package that this file belongs to, from source and from `dist` alike. */

@@ -6,6 +6,7 @@
 import type { Evidence, Finding, Severity } from '../core/finding.js';
 import type { RequestFacts } from '../core/request.js';
 import type { RulesConfig } from './config.js';
+import type { RuleCounts } from './engine.js';
 import type { Rule, SetKind, Target } from './rule.js';
 import { setKind } from './rule.js';
 import type { RuleSet } from './sets.js';
@@ -15,6 +16,7 @@ import { isPlain, variantsOf } from './variants.js';
 
 export type RuleBook = Readonly<{
   config: RulesConfig;
+  counts: RuleCounts;
   /** The rules of each kind of text and their set. */
   kinds: Readonly<Record<SetKind, Readonly<{ rules: readonly Rule[]; set: RuleSet }>>>;
 }>;
@@ -76,6 +78,11 @@ export function createJudge(book: RuleBook, facts: Pick<RequestFacts, 'site' | '
     if (found.nul) violation('NUL-BYTE', 3, value, 'a NUL character stands in a text value');
     if (found.overlong)
       violation('UTF8-OVERLONG', 4, value, 'a character is written in more UTF-8 bytes than it needs');
+    if (found.cut) {
+      // The forms left out were judged by nobody: such a value must not pass unread.
+      book.counts.formsCut++;
+      violation('FORMS-CUT', 4, value, 'a value has more layers of encoding than are judged');
+    }
     for (const { text } of found.list) {
       chars += text.length + VALUE_COST;
       pool.texts.push(text);

@@ -1,3 +1,4 @@
+import RE2 from 're2';
 import t from 'tap';
 import { ruleOf } from './fixtures/requests.js';
 import { createRuleSet, widen } from './sets.js';
@@ -47,5 +48,46 @@ t.test('counted repeats are widened, so that what the rule matches stays in', (t
     ['[]{9}]{9}', '[]{9}]+'],
   ];
   for (const [pattern, wanted] of cases) t.equal(widen(pattern), wanted, pattern);
+  t.end();
+});
+
+t.test('a set whose halves run out of memory too asks every pattern of that same text', (t) => {
+  const rules = Array.from({ length: 20 }, (_, n) => rule(`C-${n}`, `^c${n}$`));
+  // More than three patterns at once are too many for its memory, as found out while it reads.
+  const compile = (patterns: readonly string[]) => {
+    const real = new RE2.Set([...patterns], 'ismu');
+    return {
+      match: (text: Parameters<typeof real.match>[0]) => {
+        if (patterns.length > 3) throw new Error('out of memory');
+        return real.match(text);
+      },
+    };
+  };
+  const missed = rules.flatMap((_, n) => {
+    // A fresh set each time: the text that makes it split is the one that must not slip through.
+    const set = createRuleSet(rules, { compile });
+    return set.match(`c${n}`).includes(n) && set.match(`c${n}`).includes(n) ? [] : [n];
+  });
+  t.strictSame(missed, []);
+  let overflows = 0;
+  const set = createRuleSet(rules, { compile, onOverflow: () => void overflows++ });
+  t.strictSame(
+    set.match(rules.map((_, n) => `c${n}`).join('\n')).toSorted((a, b) => a - b),
+    rules.map((_, n) => n),
+  );
+  t.equal(overflows, 7, 'each split is counted');
+  set.match('c1');
+  t.equal(overflows, 7, 'the split is for good');
+  t.end();
+});
+
+t.test('a set that cannot even be compiled whole is made of halves', (t) => {
+  const rules = Array.from({ length: 9 }, (_, n) => rule(`D-${n}`, `^d${n}$`));
+  const compile = (patterns: readonly string[]) => {
+    if (patterns.length > 2) throw new Error('pattern too large');
+    return new RE2.Set([...patterns], 'ismu');
+  };
+  const set = createRuleSet(rules, { compile });
+  t.strictSame(set.match('d0\nd4\nd8').toSorted(), [0, 4, 8]);
   t.end();
 });

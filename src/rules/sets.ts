@@ -19,51 +19,62 @@ export type RuleSet = Readonly<{
    */
   match(text: string): readonly number[];
   readonly size: number;
-  /** How often a set outgrew its memory. */
-  overflows(): number;
 }>;
 
+type SetMatcher = Pick<InstanceType<typeof RE2.Set>, 'match'>;
+type Compile = (patterns: readonly string[]) => SetMatcher;
 type Piece = {
   patterns: readonly string[];
   owners: readonly number[];
-  set: InstanceType<typeof RE2.Set> | RE2;
+  set: SetMatcher | RE2;
 };
 
 const NONE: readonly number[] = Object.freeze([]);
 
-export function createRuleSet(rules: readonly Rule[]): RuleSet {
+const compileSet: Compile = (patterns) => new RE2.Set([...patterns], 'ismu');
+
+type SetOptions = Readonly<{
+  /** Makes a set of several patterns; tests give one that runs out of memory. */
+  compile?: Compile;
+  /** Runs each time a set outgrew its memory. */
+  onOverflow?: () => void;
+}>;
+
+export function createRuleSet(rules: readonly Rule[], options: SetOptions = {}): RuleSet {
+  const { compile = compileSet, onOverflow = () => undefined } = options;
   const all = rules.flatMap((rule, owner) => rule.patterns.map((text) => ({ pattern: widen(text), owner })));
   const heavy = all.filter(({ pattern }) => HEAVY.test(pattern));
   const light = all.filter(({ pattern }) => !HEAVY.test(pattern));
-  const pieces = [...buildAll(light, LIGHT_MAX), ...buildAll(heavy, HEAVY_MAX)];
-  let overflows = 0;
-  const matchPiece = (index: number, text: Buffer): readonly number[] => {
-    const piece = pieces[index];
-    if (piece === undefined) return NONE;
+  const pieces = [...buildAll(light, LIGHT_MAX, compile), ...buildAll(heavy, HEAVY_MAX, compile)];
+  /** Undefined where the piece outgrew its memory. */
+  const matchPiece = (piece: Piece, text: Buffer): readonly number[] | undefined => {
     if (piece.set instanceof RE2) return piece.set.test(text.toString()) ? piece.owners : NONE;
     try {
       const hits = piece.set.match(text);
       return hits.length === 0 ? NONE : hits.map((hit) => piece.owners[hit] ?? 0);
     } catch {
-      overflows++;
-      pieces.splice(index, 1, ...split(piece));
-      return [...matchPiece(index, text), ...matchPiece(index + 1, text)];
+      return undefined;
     }
   };
   return {
     match: (given) => {
       const text = toBytes(given);
       let found = NONE;
-      for (let index = 0; index < pieces.length; index++) {
-        const before = pieces.length;
-        const hits = matchPiece(index, text);
+      let index = 0;
+      for (let piece; (piece = pieces[index]) !== undefined;) {
+        const hits = matchPiece(piece, text);
+        if (hits === undefined) {
+          // Its halves take its place, and each is asked in turn: none is left unread, however deep it goes.
+          onOverflow();
+          pieces.splice(index, 1, ...split(piece, compile));
+          continue;
+        }
         if (hits.length > 0) found = found.length === 0 ? hits : [...found, ...hits];
-        index += pieces.length - before;
+        index++;
       }
       return found;
     },
     size: all.length,
-    overflows: () => overflows,
   };
 }
 
@@ -78,36 +89,40 @@ function toBytes(text: string): Buffer {
   return text.length > SHARED_CHARS ? Buffer.from(text) : SHARED.subarray(0, SHARED.write(text));
 }
 
-function buildAll(all: readonly { pattern: string; owner: number }[], max: number): Piece[] {
+type Owned = Readonly<{ pattern: string; owner: number }>;
+
+function buildAll(all: readonly Owned[], max: number, compile: Compile): Piece[] {
   const pieces: Piece[] = [];
   for (let from = 0; from < all.length; from += max) {
     const some = all.slice(from, from + max);
     pieces.push(
       ...build(
-        some.map(({ pattern }) => pattern),
-        some.map(({ owner }) => owner),
+        { patterns: some.map(({ pattern }) => pattern), owners: some.map(({ owner }) => owner) },
+        compile,
       ),
     );
   }
   return pieces;
 }
 
-function build(patterns: readonly string[], owners: readonly number[]): Piece[] {
+type Uncompiled = Pick<Piece, 'patterns' | 'owners'>;
+
+function build({ patterns, owners }: Uncompiled, compile: Compile): Piece[] {
   if (patterns.length === 0) return [];
   try {
-    const set = patterns.length === 1 ? new RE2(patterns[0] ?? '', 'ismu') : new RE2.Set(patterns, 'ismu');
+    const set = patterns.length === 1 ? new RE2(patterns[0] ?? '', 'ismu') : compile(patterns);
     return [{ patterns, owners, set }];
   } catch (error) {
     if (patterns.length === 1) throw error;
-    return split({ patterns, owners });
+    return split({ patterns, owners }, compile);
   }
 }
 
-function split({ patterns, owners }: Pick<Piece, 'patterns' | 'owners'>): Piece[] {
+function split({ patterns, owners }: Uncompiled, compile: Compile): Piece[] {
   const half = Math.ceil(patterns.length / 2);
   return [
-    ...build(patterns.slice(0, half), owners.slice(0, half)),
-    ...build(patterns.slice(half), owners.slice(half)),
+    ...build({ patterns: patterns.slice(0, half), owners: owners.slice(0, half) }, compile),
+    ...build({ patterns: patterns.slice(half), owners: owners.slice(half) }, compile),
   ];
 }
 

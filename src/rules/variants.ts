@@ -5,6 +5,7 @@
 import { DECODERS, VIEWS, invisible } from './transform/index.js';
 import { decodeBase64 } from './transform/base64.js';
 import { decodeForm, decodePercent } from './transform/percent.js';
+import type { Transformation } from './transform/transformation.js';
 import { foldUtf8, isOverlong } from './transform/utf8.js';
 
 export type Variant = Readonly<{
@@ -20,6 +21,8 @@ export type Variants = {
   /** A NUL stands in the text or in a decoded form of it. */
   nul: boolean;
   overlong: boolean;
+  /** There are more forms than `variantsMax`, or more layers than `decodeDepth`. */
+  cut: boolean;
 };
 
 /** How the place itself is encoded: form fields and query arguments, percent only, or not at all. */
@@ -59,7 +62,7 @@ export function isPlain(text: string): boolean {
 }
 
 export function variantsOf(text: string, encoding: Encoding, bounds: VariantBounds): Variants {
-  const found: Variants = { list: [], nul: false, overlong: isOverlong(text) };
+  const found: Variants = { list: [], nul: false, overlong: isOverlong(text), cut: false };
   unfold({ text: foldUtf8(text), names: found.overlong ? ['utf8'] : [], depth: 0 }, encoding, {
     bounds,
     found,
@@ -86,6 +89,7 @@ function unfold(start: Variant, encoding: Encoding, work: Unfolding): void {
     const before = last.text;
     for (const decoder of DECODERS) step(decoder.apply(last.text), decoder.name, 1);
     if (before === last.text) break;
+    if (round + 1 === bounds.decodeDepth) found.cut ||= DECODERS.some(changes(last.text));
   }
   if (!found.overlong && line.some(({ text }) => text.includes('%')))
     found.overlong = line.some(({ text }) => isOverlong(unescapeBytes(text)));
@@ -95,6 +99,10 @@ function unfold(start: Variant, encoding: Encoding, work: Unfolding): void {
   }
   for (const variant of line) addViews(variant, found, bounds);
   if (work.nested < 2) line.forEach((variant) => openBase64(variant, work));
+}
+
+function changes(text: string): (decoder: Transformation) => boolean {
+  return (decoder) => decoder.apply(text) !== text;
 }
 
 /** In a form `+` is a space, but a back end that reads UTF-7 sees the raw value. */
@@ -133,7 +141,11 @@ function openBase64(variant: Variant, work: Unfolding): void {
 }
 
 function add(variant: Variant, found: Variants, bounds: VariantBounds): boolean {
-  if (found.list.length >= bounds.variantsMax) return false;
-  if (!found.list.some(({ text }) => text === variant.text)) found.list.push(variant);
+  if (found.list.some(({ text }) => text === variant.text)) return true;
+  if (found.list.length >= bounds.variantsMax) {
+    found.cut = true;
+    return false;
+  }
+  found.list.push(variant);
   return true;
 }

@@ -11,10 +11,18 @@ export type MetricSets = Readonly<{ sites: readonly string[] }>;
 /** `getMetricsAsJSON`: survives IPC. */
 export type MetricSnapshot = Awaited<ReturnType<Registry['getMetricsAsJSON']>>;
 
+export type LabelledGauge = Readonly<{
+  help: string;
+  label: string;
+  read: () => readonly (readonly [label: string, value: number])[];
+}>;
+
 export type Metrics = {
   record(event: DecisionEvent): void;
   /** Gauges that are read when asked: in flight, held bytes, dropped lines … */
   gauge(name: string, help: string, read: () => number): void;
+  /** The same with one label, from a set that the config closes; read gives label and value. */
+  gauges(name: string, about: LabelledGauge): void;
   /** Sites that a reload brought; those that went stay, since their counters do. */
   addSites(names: readonly string[]): void;
   snapshot(): Promise<MetricSnapshot>;
@@ -70,6 +78,18 @@ export function createMetrics(config: MetricsConfig, sets: MetricSets): Metrics 
         registers: [registry],
         collect() {
           this.set(read());
+        },
+      });
+    },
+    gauges(name, { help, label, read }) {
+      new Gauge({
+        name: `${prefix}${name}`,
+        help,
+        labelNames: [label],
+        registers: [registry],
+        collect() {
+          this.reset();
+          for (const [of, value] of read()) this.set({ [label]: of }, value);
         },
       });
     },

@@ -12,7 +12,8 @@ export const readyz: AdminRoute = {
   path: /^\/readyz$/,
   answer(state) {
     const why = state.notReady();
-    if (why === undefined) return ok({ status: 'ready' });
-    return { status: 503, type: 'json', body: { status: 'not ready', reason: why } };
+    const feeds = state.feeds();
+    if (why === undefined) return ok({ status: 'ready', feeds });
+    return { status: 503, type: 'json', body: { status: 'not ready', reason: why, feeds } };
   },
 };
