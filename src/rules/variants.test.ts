@@ -1,4 +1,4 @@
-/** Values with more layers or forms than are judged: they are told apart, counted and held against the request. */
+/** Values with more layers or forms than are judged: they are told, counted and held against the request. */
 import t from 'tap';
 import { factsOf, ids, RULES } from './fixtures/requests.js';
 import { createEngineOf, noRuleCounts, rulesSection } from './index.js';
