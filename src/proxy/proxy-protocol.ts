@@ -3,7 +3,7 @@
  * load balancer. Read before the first HTTP byte, bounded in size and time; anything else closes the
  * connection.
  */
-import type { Socket } from 'node:net';
+import { isIP, type Socket } from 'node:net';
 
 export type ProxyHeader =
   | Readonly<{ kind: 'more' }>
@@ -30,7 +30,7 @@ function parseV1(bytes: Buffer): ProxyHeader {
   const line = start.slice(0, end);
   if (/^PROXY UNKNOWN(?: .*)?$/.test(line)) return { kind: 'done', address: undefined, length: end + 2 };
   const found = /^PROXY TCP[46] ([0-9a-fA-F.:]+) ([0-9a-fA-F.:]+) \d{1,5} \d{1,5}$/.exec(line);
-  return found === null ? BAD : { kind: 'done', address: found[1], length: end + 2 };
+  return found === null || isIP(found[1]!) === 0 ? BAD : { kind: 'done', address: found[1], length: end + 2 };
 }
 
 function parseV2(bytes: Buffer): ProxyHeader {

@@ -73,6 +73,43 @@ t.test('D01 (b): client aborts during its own upload', async (test) => {
   await passes(test, 'the gate serves on', at, {});
 });
 
+t.test('D01 (c): client aborts while stage 2 waits for its counters', async (test) => {
+  const at = await bench(test, {
+    limits: {
+      policies: [
+        { name: 'ingress', enabled: false },
+        { name: 'api', match: { path: '/**' }, by: ['ip'], limit: '1000/min', exact: true },
+      ],
+    },
+  });
+  await passes(test, 'positive control', at, {});
+  const clients = await Promise.all(Array.from({ length: 20 }, () => RawConnection.open(at.gate.port)));
+  // One request each: every connection is with the worker by then.
+  for (const client of clients) {
+    await client.send(request());
+    await client.read();
+  }
+  const before = at.up.completed;
+  // The counters live in the supervisor: while it stands still, every check waits for its deadline.
+  at.gate.child.kill('SIGSTOP');
+  try {
+    for (const client of clients) await client.send(request({ target: '/waits' }));
+    await sleep(300);
+    for (const client of clients) client.reset();
+    await sleep(1200);
+  } finally {
+    at.gate.child.kill('SIGCONT');
+  }
+  const aborts = () => at.gate.events(({ clientAborted }) => clientAborted === true).length;
+  test.ok(await until(() => aborts() === 20, 8000), 'every one is logged as a client abort', {
+    aborts: aborts(),
+  });
+  test.equal(at.up.completed, before, 'none of them is sent on');
+  const failed = at.gate.events(({ action }) => action === 'error').length;
+  test.equal(failed, 0, 'none is logged as an error');
+  await passes(test, 'the next client is served', at, {});
+});
+
 t.test('D01 (d): client aborts while queued for an origin connection', async (test) => {
   const at = await bench(test, { caps: { upstreamConnections: 2 } });
   at.up.script = () => undefined;
