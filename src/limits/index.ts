@@ -3,4 +3,5 @@ export { createLimiter, type LimiterDeps } from './limiter.js';
 export { memoryStore, type MemoryStore, type MemoryStoreStats } from './stores/memory.js';
 export { ipcStore, serveStore, type IpcStore, type IpcStoreStats } from './stores/ipc.js';
 export { hotKeyCache, type HotKeyCache, type HotKeyCacheStats } from './stores/hot-key-cache.js';
+export { redisStore, type RedisStore, type RedisStoreStats } from './stores/redis.js';
 export { limitsSection, type LimitsConfig } from './config.js';

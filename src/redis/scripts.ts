@@ -16,6 +16,9 @@ const ALGORITHMS = [
   'token-bucket',
 ] as const;
 
+/** As lua/prelude.lua explains them. */
+const ARGUMENTS = 'value, op, limit, window, burst, cost, delay_max, clock';
+
 export type Script = Readonly<{
   source: string;
   /** As EVALSHA takes it: 40 lower case hex digits. */
@@ -26,9 +29,9 @@ export type Script = Readonly<{
 export function loadCheckScript(folder = luaFolder()): Script {
   const body = (name: string): string => readFileSync(join(folder, `${name}.lua`), 'utf8').trimEnd();
   const parts = ALGORITHMS.map(
-    (name, at) => `steps[${at + 1}] = function(value, check, clock)\n${body(name)}\nend`,
+    (name, at) => `steps[${at + 1}] = function(${ARGUMENTS})\n${body(name)}\nend`,
   );
-  const source = `local steps = {}\n${parts.join('\n')}\n${body('check-all')}\n`;
+  const source = [body('prelude'), ...parts, body('check-all'), ''].join('\n');
   return { source, sha1: createHash('sha1').update(source).digest('hex') };
 }
 

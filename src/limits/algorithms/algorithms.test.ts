@@ -113,6 +113,50 @@ for (const { name, step } of algorithms) {
   );
 }
 
+const op = fc.constantFrom<NonNullable<Check['op']>[]>('take', 'take', 'peek', 'give');
+
+for (const { name } of algorithms) {
+  t.test(`${name}: peeks and what is given back in the same moment do not widen its bound`, async () => {
+    fc.assert(
+      fc.property(fc.array(fc.tuple(fc.nat(300), op), { maxLength: 150 }), shape, (calls, given) => {
+        const ask = purely();
+        const check: Check = { key: 'k', algorithm: name, cost: 1, ...given };
+        let atMs = 1_000_000;
+        const hits: Hit[] = [];
+        for (const [gapMs, what] of calls) {
+          atMs += gapMs;
+          const allowed = ask([{ ...check, op: what === 'peek' ? 'peek' : 'take' }], atMs)[0]!.allowed;
+          if (!allowed || what === 'peek') continue;
+          if (what === 'give') ask([{ ...check, op: 'give' }], atMs);
+          else hits.push({ atMs, cost: 1 });
+        }
+        return mostWithin(hits, check.windowMs) <= bounds[name](check);
+      }),
+    );
+  });
+}
+
+t.test('a shaping leaky bucket lets nothing go on sooner than it leaks', async () => {
+  fc.assert(
+    fc.property(schedule, shape, fc.integer({ min: 1, max: 2000 }), (gaps, given, delayMaxMs) => {
+      const ask = purely();
+      const { limit, windowMs } = given;
+      let atMs = 1_000_000;
+      let free = 0;
+      for (const { gapMs, cost } of gaps) {
+        atMs += gapMs;
+        const check: Check = { key: 'k', algorithm: 'leaky-bucket', cost, delayMaxMs, ...given };
+        const { allowed, delayMs = 0 } = ask([check], atMs)[0]!;
+        if (!allowed) continue;
+        // A thousandth for the fractions that `free` adds up.
+        if (delayMs > delayMaxMs || atMs + delayMs < free - 0.001) return false;
+        free = Math.max(free, atMs) + (cost * windowMs) / limit;
+      }
+      return true;
+    }),
+  );
+});
+
 type Compared = { different: number; total: number; byCounter: number; byLog: number };
 
 /** The same arrivals (exponential gaps) to the counter and the log, 100 a minute, over ten minutes. */

@@ -56,11 +56,11 @@ function checkAgainst(table: Table, checks: readonly Check[], nowMs: number): Ch
       table.hold(check.key, nowMs + outcome.result.retryAfterMs);
     }
   }
-  for (const [at, check] of checks.entries()) {
+  checks.forEach((check, at) => {
     const state = next[at];
     const written = check.op === 'give' || (refusals === 0 && check.op !== 'peek');
     if (written && state !== undefined) table.put(check.key, state, nowMs);
-  }
+  });
   if (refusals === 0 || refusals === checks.length) return results;
   return results.map((result, at) => uncounted(result, checks[at]));
 }

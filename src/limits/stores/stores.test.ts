@@ -38,6 +38,17 @@ t.test('memory: the shared table of timed calls', async (t) => {
   });
 });
 
+t.test('ipc: the shared table of timed calls', async (t) => {
+  const clock = handClock();
+  const [worker, supervisor] = channelPair();
+  serveStore(supervisor, memoryStore({ clock }));
+  const store = ipcStore(worker, { deadlineMs: 5000 });
+  await playTable(t, async (asked, atMs) => {
+    clock.move(atMs - clock.nowMs());
+    return (await store.checkAll([asked]))[0]!;
+  });
+});
+
 const variants: Record<string, () => Made> = {
   memory: () => {
     const clock = handClock();
@@ -71,6 +82,16 @@ for (const [name, make] of Object.entries(variants)) {
       t.equal(wide?.remaining, 2, 'nothing taken from the other');
       t.equal(small?.allowed, false);
     }
+    await store.close();
+  });
+
+  t.test(`${name}: a peek that is refused keeps the others from counting, a give goes through`, async (t) => {
+    const { store } = make();
+    await store.checkAll([check('full', { limit: 1 }), check('back')]);
+    const asked = [check('full', { limit: 1, op: 'peek' }), check('other'), check('back', { op: 'give' })];
+    const [full, other, back] = await store.checkAll(asked);
+    t.match([full, other, back], [{ allowed: false }, { allowed: true, remaining: 2 }, { allowed: true }]);
+    t.equal((await store.checkAll([check('back', { op: 'peek' })]))[0]?.remaining, 1, 'given back');
     await store.close();
   });
 
