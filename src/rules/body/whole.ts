@@ -85,8 +85,10 @@ function* readJson(
       yield;
       continue;
     }
-    if (leaf.kind !== 'key')
-      fields.set(leaf.path, leaf.raw.length > FIELD_CHARS * 4 ? leaf.raw : decodeEscapes(leaf.raw));
+    if (leaf.kind !== 'key') {
+      const value = leaf.raw.length > FIELD_CHARS * 4 ? leaf.raw : decodeEscapes(leaf.raw);
+      fields.set(plainName(leaf.path), value);
+    }
     if (fields.seen() > config.maxFields)
       return malformed('BODY-TOO-MANY-FIELDS', 413, 'the body has too many fields');
     if (leaf.kind === 'string' && leaf.raw.length > config.windowBytes) {
@@ -102,6 +104,9 @@ function* readJson(
   if (walker.state() === 'deep') return malformed('JSON-TOO-DEEP', 400, 'the JSON body is nested too deeply');
   return walker.state() === 'done' ? 'read' : 'broken';
 }
+
+/** `us\u0065rname` is a name that the origin reads as `username`. */
+const plainName = (path: string): string => (path.includes('\\') ? decodeEscapes(path) : path);
 
 /**
  * Parts under a boundary that the header did not declare: each value counts, besides the whole as raw text.
