@@ -1,5 +1,16 @@
 /** The shape of an admin resource: what it answers to, whether it changes state, and its answer. */
 import type { DecisionEvent } from '../core/event.js';
+import type { LimitRow } from '../limits/index.js';
+
+/** One identity as an operator names it (raw secrets, hashed before anything else), and which policies. */
+export type LimitsAsk = Readonly<
+  Partial<
+    Record<'ip' | 'session' | 'key' | 'user' | 'policy' | 'path' | 'method' | 'host' | 'site', string>
+  >
+>;
+export type LimitsShown = Readonly<{ limits: readonly LimitRow[] }>;
+/** Who asks: the name given, and the address it came from. */
+export type Asker = Readonly<{ actor: string; peer: string }>;
 
 export type AdminState = Readonly<{
   /** Undefined when ready, else why not. */
@@ -15,12 +26,16 @@ export type AdminState = Readonly<{
   sites(): readonly string[];
   /** Of one site, or of all without a mode of their own. Until the next reload. Rejects with a Fault. */
   setMode(mode: 'enforce' | 'observe', site: string | undefined): Promise<void>;
+  /** Rejects with a Fault: an unknown policy, no address, the store away. */
+  limits(ask: LimitsAsk): Promise<LimitsShown>;
+  /** Sets them back; answers how they stood. Rejects as `limits` does. */
+  resetLimits(ask: LimitsAsk, by: Asker): Promise<LimitsShown>;
 }>;
 
 export type AdminAnswer = Readonly<{ status: number; type: 'json' | 'text'; body: unknown }>;
 
 /** `part`: what the path's group caught; `body`: the JSON value that came, undefined where none did. */
-export type AdminAsk = Readonly<{ part: string; body: unknown }>;
+export type AdminAsk = Readonly<{ part: string; body: unknown; peer: string }>;
 
 export type AdminRoute = Readonly<{
   method: 'GET' | 'POST';

@@ -20,6 +20,8 @@ async function open(test: Test, state: Partial<AdminState> = {}, options: Partia
     reload: () => Promise.resolve(void calls.push('reload')),
     sites: () => ['shop'],
     setMode: (mode, site) => Promise.resolve(void calls.push([mode, site])),
+    limits: (ask) => (calls.push(ask), Promise.resolve({ limits: [] })),
+    resetLimits: (ask, by) => (calls.push([ask, by.actor]), Promise.resolve({ limits: [] })),
     ...state,
   };
   const settings = {
@@ -122,6 +124,29 @@ t.test('the mode: what is sent is checked', async (test) => {
     test.equal(answer.status, status, body.slice(0, 60));
   }
   test.strictSame(calls, [['enforce', 'shop']]);
+});
+
+t.test('limits: asked with the token, what is sent is checked, and a reset names who asked', async (test) => {
+  const { ask, calls } = await open(test);
+  const table: [body: string, status: number][] = [
+    ['', 400],
+    ['{}', 400],
+    ['{"policy":"api"}', 400],
+    ['{"ip":7}', 400],
+    ['{"ip":""}', 400],
+    [`{"session":"${'x'.repeat(5000)}"}`, 400],
+    ['{"ip":"1.2.3.4","colour":"red"}', 400],
+    ['{"ip":"1.2.3.4","policy":"api"}', 200],
+  ];
+  for (const [body, status] of table) {
+    const answer = await ask({ method: 'POST', path: '/limits', token: 'Bearer right', body });
+    test.equal(answer.status, status, body.slice(0, 60));
+  }
+  const body = '{"ip":"1.2.3.4","actor":"ann@desk\\u0000"}';
+  test.equal((await ask({ method: 'POST', path: '/limits/reset', body })).status, 401);
+  test.equal((await ask({ method: 'POST', path: '/limits', body })).status, 401);
+  await ask({ method: 'POST', path: '/limits/reset', token: 'Bearer right', body });
+  test.strictSame(calls, [{ ip: '1.2.3.4', policy: 'api' }, [{ ip: '1.2.3.4' }, 'ann@desk']]);
 });
 
 t.test('a reload that is refused says why and what to do', async (test) => {

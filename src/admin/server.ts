@@ -28,7 +28,7 @@ export type AdminOptions = Readonly<{
 const BODY_BYTES_MAX = 16 * 1024;
 const KNOWN = [
   ...['/healthz', '/readyz', '/metrics', '/decisions', '/decisions/{requestId}', '/controls'],
-  ...['POST /reload', 'POST /mode'],
+  ...['POST /reload', 'POST /mode', 'POST /limits', 'POST /limits/reset'],
 ];
 
 export function createAdminServer(state: AdminState, options: AdminOptions): AdminServer {
@@ -77,12 +77,13 @@ async function answer(
   if ('status' in chosen || chosen.method === 'GET') request.resume();
   if ('status' in chosen) return chosen;
   const part = chosen.path.exec(path)?.[1] ?? '';
-  if (chosen.method === 'GET') return chosen.answer(state, { part, body: undefined });
+  const peer = request.socket.remoteAddress ?? '';
+  if (chosen.method === 'GET') return chosen.answer(state, { part, peer, body: undefined });
   const text = await bodyOf(request);
   if (text === undefined) return refused(413, `the body is larger than ${BODY_BYTES_MAX} bytes`);
   const body = parsed(text);
   if (body instanceof Error) return refused(400, `the body is not JSON: ${body.message}`);
-  return chosen.answer(state, { part, body });
+  return chosen.answer(state, { part, peer, body });
 }
 
 /** The resource, or why there is none for this caller. */

@@ -7,12 +7,14 @@ import type { CliCommand } from './command.js';
 import { configReferenceCommand } from './config-reference.js';
 import { demoCommand } from './demo.js';
 import { explainCommand } from './explain.js';
+import { limitsCommand } from './limits.js';
 import { serveCommand } from './serve.js';
 
 export const commands: readonly Pick<CliCommand, 'register'>[] = [
   serveCommand,
   checkCommand,
   explainCommand,
+  limitsCommand,
   demoCommand,
   configReferenceCommand,
 ];

@@ -91,6 +91,18 @@ export const FAULTS = {
     message: 'cannot read the request to explain: {why}',
     remedy: 'give curl-like flags and a URL, --raw FILE, or --event FILE with a log line',
   },
+  POLICY_UNKNOWN: {
+    message: 'no policy is named {name}',
+    remedy: 'there is {known}',
+  },
+  ADDRESS_UNREADABLE: {
+    message: 'found "{text}", which is no address',
+    remedy: 'give an IPv4 or IPv6 address such as 203.0.113.9 or 2001:db8::1',
+  },
+  ADMIN_UNREACHABLE: {
+    message: 'the admin listener at {url} did not answer as expected: {why}',
+    remedy: 'is the gate running with this config? `admin.listen` and the token in {env} must be the same',
+  },
   STATE_UNREADABLE: {
     message: 'cannot read saved state from {file}: {why}',
     remedy: 'it starts empty; delete the file if this repeats',

@@ -8,7 +8,9 @@ import type { DecisionEvent } from '../core/event.js';
 import type { MemoryStore } from '../limits/index.js';
 import { createMetrics, sumOf, type Metrics } from '../telemetry/metrics.js';
 import type { Mode } from './config-change.js';
+import type { Log } from './engines.js';
 import { feedViews, type FeedView } from './feed-view.js';
+import { limitsView } from './limits-view.js';
 
 export type Phase = 'starting' | 'running' | 'stopping';
 
@@ -31,6 +33,8 @@ export type View = Readonly<{
     lostInFlight: number;
   }>;
   store: MemoryStore;
+  hashKey: () => string;
+  note: Log;
   askMetrics: () => void;
   reload: () => Promise<void>;
   setMode: (mode: Mode, site: string | undefined) => Promise<void>;
@@ -51,6 +55,7 @@ export function adminState(view: View): AdminState {
     reload: view.reload,
     sites: () => view.config().sites.map(({ name }) => name),
     setMode: view.setMode,
+    ...limitsView({ ...view, store: () => view.store }),
   };
 }
 

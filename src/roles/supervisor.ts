@@ -322,6 +322,8 @@ class Supervision implements Supervisor {
       notable: this.notable,
       counts: this.counts,
       store: this.store!,
+      hashKey: () => this.hashKey,
+      note: this.note,
       askMetrics: () => this.askMetrics(),
       reload: () => this.reload(),
       setMode: (mode, site) => this.setMode(mode, site),

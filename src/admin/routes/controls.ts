@@ -11,7 +11,11 @@ export const controls: AdminRoute = {
 export const reload: AdminRoute = {
   method: 'POST',
   path: /^\/reload$/,
-  answer: (state) => carriedOut(() => state.reload(), { status: 'reloaded' }),
+  answer: (state) =>
+    carriedOut(async () => {
+      await state.reload();
+      return { status: 'reloaded' };
+    }),
 };
 
 export const mode: AdminRoute = {
@@ -28,18 +32,17 @@ export const mode: AdminRoute = {
     if (site !== undefined && (typeof site !== 'string' || !state.sites().includes(site))) {
       return refused(404, `no such site; there is ${state.sites().join(', ')}`);
     }
-    return carriedOut(() => state.setMode(wanted, site), {
-      mode: wanted,
-      site: site ?? 'all',
-      until: 'the next reload',
+    return carriedOut(async () => {
+      await state.setMode(wanted, site);
+      return { mode: wanted, site: site ?? 'all', until: 'the next reload' };
     });
   },
 };
 
-async function carriedOut(change: () => Promise<void>, done: unknown): Promise<AdminAnswer> {
+/** What `change` answers, or the Fault it stopped at. */
+export async function carriedOut(change: () => Promise<unknown>): Promise<AdminAnswer> {
   try {
-    await change();
-    return ok(done);
+    return ok(await change());
   } catch (error) {
     if (!(error instanceof Fault)) throw error;
     const { code, message, remedy } = error;

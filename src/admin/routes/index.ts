@@ -3,6 +3,7 @@ import type { AdminRoute } from '../route.js';
 import { controls, mode, reload } from './controls.js';
 import { decision, decisions } from './decisions.js';
 import { healthz, readyz } from './health.js';
+import { limits, limitsReset } from './limits.js';
 import { metrics } from './metrics.js';
 
 export const ADMIN_ROUTES: readonly AdminRoute[] = [
@@ -14,4 +15,6 @@ export const ADMIN_ROUTES: readonly AdminRoute[] = [
   controls,
   reload,
   mode,
+  limits,
+  limitsReset,
 ];
