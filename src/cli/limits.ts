@@ -67,16 +67,17 @@ async function askGate(config: Config, { url, path }: Where, ask: LimitsAsk): Pr
     throw unreachable(error instanceof Error ? error.message : String(error), error);
   }
   if (answer.ok && isShown(body)) return body;
-  throw unreachable(whyOf(body) ?? `status ${answer.status}`);
+  throw refusal(body) ?? unreachable(`status ${answer.status}`);
 }
 
 function isShown(body: unknown): body is LimitsShown {
   return typeof body === 'object' && body !== null && 'limits' in body && Array.isArray(body.limits);
 }
 
-function whyOf(body: unknown): string | undefined {
+function refusal(body: unknown): Fault | undefined {
   if (typeof body !== 'object' || body === null) return undefined;
   const { error, remedy } = body as { error?: unknown; remedy?: unknown };
   if (typeof error !== 'string') return undefined;
-  return typeof remedy === 'string' ? `${error}; ${remedy}` : error;
+  const what = typeof remedy === 'string' ? remedy : 'correct what was given; --help tells what there is';
+  return new Fault('ADMIN_REFUSED', { why: error, remedy: what });
 }

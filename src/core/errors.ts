@@ -99,6 +99,10 @@ export const FAULTS = {
     message: 'found "{text}", which is no address',
     remedy: 'give an IPv4 or IPv6 address such as 203.0.113.9 or 2001:db8::1',
   },
+  ADMIN_REFUSED: {
+    message: 'the gate says: {why}',
+    remedy: '{remedy}',
+  },
   ADMIN_UNREACHABLE: {
     message: 'the admin listener at {url} did not answer as expected: {why}',
     remedy: 'is the gate running with this config? `admin.listen` and the token in {env} must be the same',

@@ -94,7 +94,7 @@ t.test('what the gate has counted is shown, and can be set back', async (test) =
 t.test('what does not fit is told with what would', async (test) => {
   const at = await bench(test, { limits: { policies } });
   const rows: [name: string, flags: string[], token: string, said: RegExp][] = [
-    ['an unknown policy', ['--ip', '1.2.3.4', '--policy', 'nope'], TOKEN, /named nope.*ingress, api, password/s],
+    ['an unknown policy', ['--ip', '1.2.3.4', '--policy', 'nope'], TOKEN, /named nope.*ingress, api, login, passwordReset/s],
     ['no address', ['--ip', '1.2.3'], TOKEN, /"1\.2\.3", which is no address/],
     ['nobody', [], TOKEN, /name one of ip, session/],
     ['a wrong token', ['--ip', '1.2.3.4'], 'wrong', /Bearer token is needed/],

@@ -16,6 +16,10 @@ if ! command -v openssl >/dev/null 2>&1 && [ "$(id -u)" = 0 ] && command -v apt-
   (apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq openssl) >/dev/null 2>&1 ||
     echo "openssl could not be installed; tests of the TLS listener are skipped"
 fi
+if ! command -v nginx >/dev/null 2>&1 && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+  (apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq nginx libnginx-mod-stream) \
+    >/dev/null 2>&1 || echo "nginx could not be installed; tests of the layer in front are skipped"
+fi
 echo "Redis servers are started by the tests that need them; no test of this version needs Kafka"
 
 mkdir -p .tap
