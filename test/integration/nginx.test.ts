@@ -9,6 +9,8 @@ import { startNginx, withoutNginx, type Nginx } from '../support/nginx.js';
 const CLIENT = '127.0.0.9';
 const skip = withoutNginx('http');
 
+const SWITCHING = 'HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n';
+
 /** Each from an address of its own, so that the client is never the proxy. */
 async function open(port: number, from: string): Promise<Socket> {
   const socket = connect({ port, host: '127.0.0.1', localAddress: from });
@@ -17,7 +19,7 @@ async function open(port: number, from: string): Promise<Socket> {
   return socket;
 }
 
-/** Everything until the other side closes, or five seconds have passed. */
+/** Everything until the other side closes, or twenty seconds have passed. */
 function answerOf(socket: Socket): Promise<string> {
   return new Promise((done) => {
     let text = '';
@@ -73,7 +75,7 @@ t.test('X-Forwarded-For: the address nginx sees counts, whatever the client writ
   test.notMatch(JSON.stringify(seen), '1.2.3.4', 'the origin does not see the claim either');
 });
 
-t.test('PROXY protocol from a balancer: its word counts, nobody else s', { skip }, async (test) => {
+t.test('PROXY protocol from a balancer: its word counts and no other', { skip }, async (test) => {
   const at = await layered(test, 'behind-proxy-protocol.conf');
   const before = 'PROXY TCP4 198.51.100.7 203.0.113.1 4711 80\r\n';
   const told = await get(at.nginx.port, { from: '127.0.0.5', path: '/told', before });
@@ -125,6 +127,7 @@ t.test('a flood from one address is cut off by nginx, others pass', { skip }, as
 
 t.test('WebSocket handshakes and the target pass unchanged', { skip }, async (test) => {
   const at = await layered(test, 'forwarded-for.conf');
+  at.up.onHead = (seen) => (seen.target === '/ws' ? SWITCHING : undefined);
   const socket = await open(at.nginx.port, CLIENT);
   const first = once(socket, 'data');
   socket.write('GET /ws HTTP/1.1\r\nHost: app.test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n');
