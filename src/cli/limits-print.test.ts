@@ -17,7 +17,8 @@ const row: LimitsShown['limits'][number] = {
 };
 
 t.test('a table: what counts, what is left, when it is back', (test) => {
-  const fresh = { ...row, policy: 'api', role: 'address', used: 0, remaining: 30_000, limit: 30_000 } as const;
+  const role = 'address' as const;
+  const fresh = { ...row, policy: 'api', role, used: 0, remaining: 30_000, limit: 30_000 };
   const shown = { limits: [row, { ...fresh, resetMs: 0, retryAfterMs: 0, observe: true }] };
   test.equal(
     printLimits(shown, false),

@@ -48,7 +48,10 @@ export type LimitsInspector = Readonly<{
   reset(of: LimitsOf): Promise<LimitRow[]>;
 }>;
 
-/** `store`: the one that holds the counters; what caches hold beside it is at most a moment old. */
+/**
+ * `store`: the one that holds the counters; what caches hold beside it is a moment old at most. Limits are
+ * the configured ones: an address that many share may have more.
+ */
 export function createInspector(
   config: LimitsConfig,
   { store, identities }: Readonly<{ store: CounterStore; identities: Identities }>,
@@ -62,7 +65,7 @@ export function createInspector(
     for (const policy of policies) {
       if (of.policy !== undefined && policy.config.name !== of.policy) continue;
       if (of.matching && !counts(policy, of.facts)) continue;
-      ask(policy, { facts: of.facts, field: of.field, identities }, into);
+      ask(policy, { facts: of.facts, field: of.field, identities, shared: 1 }, into);
     }
     return into.filter(({ by }) => by.split('+').every((name) => of.given.has(name as IdentityName)));
   };
@@ -86,8 +89,8 @@ export function createInspector(
   };
 }
 
-function counts(policy: Policy, { method, host, cleanPath }: RequestFacts): boolean {
-  return policy.matches({ method, host, path: foldPath(cleanPath) });
+function counts(policy: Policy, { site, method, host, headers, cleanPath }: RequestFacts): boolean {
+  return policy.matches({ site, method, host, headers, path: foldPath(cleanPath) });
 }
 
 async function forget(store: CounterStore, checks: readonly Check[]): Promise<void> {
@@ -96,7 +99,10 @@ async function forget(store: CounterStore, checks: readonly Check[]): Promise<vo
     return;
   }
   await Promise.all(
-    checks.map((check) => store.checkAll([{ ...check, op: 'give', cost: Math.max(check.limit, check.burst) }])),
+    checks.map((check) => {
+      const cost = Math.max(check.limit, check.burst);
+      return store.checkAll([{ ...check, op: 'give', cost }]);
+    }),
   );
 }
 
@@ -126,5 +132,6 @@ function rowOf(one: Asked, result: CheckResult | undefined): LimitRow {
 function roleOf({ policy, by, check, alarm }: Asked): LimitRow['role'] {
   if (alarm) return 'alarm';
   if (by.includes('wideIp')) return 'network';
-  return policy.address !== undefined && check.key.endsWith(policy.address.parts.suffix) ? 'address' : 'limit';
+  const { address } = policy;
+  return address !== undefined && check.key.endsWith(address.parts.suffix) ? 'address' : 'limit';
 }

@@ -1,4 +1,4 @@
-/** The limits of one identity, shown and set back, for the admin listener. Each reset leaves a line in the log. */
+/** One identity's limits, shown and set back for the admin listener. Each reset leaves a line in the log. */
 import type { AdminState, LimitsAsk } from '../admin/route.js';
 import type { Config } from '../config/schema.js';
 import { Fault } from '../core/errors.js';

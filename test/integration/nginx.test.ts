@@ -1,4 +1,4 @@
-/** The shipped nginx files before a real gate: whose address counts, what a flood meets, what flows through. */
+/** The shipped nginx files before a real gate: whose address counts, and what a flood meets. */
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import t, { type Test } from 'tap';
