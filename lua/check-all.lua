@@ -3,7 +3,8 @@
 -- this text, these as `steps[1]` to `steps[5]`; src/redis/scripts.ts joins them.
 -- KEYS   one per check, no key twice; in Cluster all of one slot. No other key is touched.
 -- ARGV   [1] the time in ms, 0 for Redis' own clock (only tests give another), then per check seven whole
---        numbers: algorithm (1 to 5), op (0 take, 1 peek, 2 give), limit, windowMs, burst, cost, delayMaxMs.
+--        numbers: algorithm (1 to 5), op, limit, windowMs, burst, cost, delayMaxMs. op: 0 take, 1 peek,
+--        2 give, 3 forget (the key goes, whatever it holds; `remaining` is 1 where there was one).
 -- Reply  five whole numbers per check: allowed (1 or 0), remaining, resetMs, retryAfterMs, delayMs.
 -- Cost   one GET per check, one SET with PX per counted check. No key is left without a TTL.
 -- Errors WRONGTYPE where a key holds no string: nothing is counted then. A string that no algorithm wrote
@@ -22,9 +23,14 @@ local refused, gives = false, false
 local arg, to = 2, 1
 for at = 1, #KEYS do
   local op = tonumber(ARGV[arg + 1])
-  local allowed, remaining, reset, retry, delay, value, expiry = steps[tonumber(ARGV[arg])](
-    call('GET', KEYS[at]) or '', op, tonumber(ARGV[arg + 2]), tonumber(ARGV[arg + 3]),
-    tonumber(ARGV[arg + 4]), tonumber(ARGV[arg + 5]), tonumber(ARGV[arg + 6]), now)
+  local allowed, remaining, reset, retry, delay, value, expiry
+  if op == 3 then
+    allowed, remaining, reset, retry, delay = 1, call('DEL', KEYS[at]), 0, 0, 0
+  else
+    allowed, remaining, reset, retry, delay, value, expiry = steps[tonumber(ARGV[arg])](
+      call('GET', KEYS[at]) or '', op, tonumber(ARGV[arg + 2]), tonumber(ARGV[arg + 3]),
+      tonumber(ARGV[arg + 4]), tonumber(ARGV[arg + 5]), tonumber(ARGV[arg + 6]), now)
+  end
   if allowed == 0 then
     refused = true
     retry = max(1, ceil(retry))

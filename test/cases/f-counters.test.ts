@@ -255,6 +255,19 @@ t.test('F06: several windows and atomicity', { skip }, async (t) => {
   t.same(await withoutTtl(redis), []);
 });
 
+t.test('counters can be set back, and only those that are named', { skip }, async (t) => {
+  const redis = await server(t);
+  const { store } = timed(redis);
+  for (const { name } of algorithms) {
+    const [mine, other] = [`rl:ip:{me}:${name}`, `rl:ip:{other}:${name}`];
+    const asked = [mine, other].map((key) => check(key, { algorithm: name, limit: 1 }));
+    t.ok(passes(await store.checkAll(asked)));
+    t.equal(await store.forget([mine, 'rl:ip:{nobody}:x']), 1);
+    const after = [await store.checkAll([asked[0]!]), await store.checkAll([asked[1]!])];
+    t.same(after.map(passes), [true, false], name);
+  }
+});
+
 t.test('F06: a value that no algorithm wrote', { skip }, async (t) => {
   const redis = await server(t);
   const { store } = timed(redis);

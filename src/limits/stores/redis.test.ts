@@ -153,6 +153,19 @@ t.test('an executor that breaks its promise rejects every request of the batch',
   for (const one of all) t.match(one, { status: 'rejected', reason: { code: 'STORE_FAILED' } });
 });
 
+t.test('forgetting goes by hash tag and tells how many there were; a failure is told', async (t) => {
+  const { executor, batches } = executorThat(({ keys }) => keys.flatMap(() => [1, 1, 0, 0, 0]), true);
+  const keys = [...Array.from({ length: 150 }, (_, n) => `{a}${n}`), '{b}'];
+  t.equal(await redisStore(executor).forget(keys), 151);
+  t.same(
+    batches[0]?.map((call) => call.keys.length),
+    [100, 50, 1],
+  );
+  t.equal(await redisStore(executor).forget([]), 0);
+  const down = executorThat(() => new Fault('STORE_FAILED', { why: 'down' })).executor;
+  await t.rejects(redisStore(down).forget(['a']), { code: 'STORE_FAILED' });
+});
+
 t.test('a full queue and a closed store are faults; no checks are no call', async (t) => {
   const { executor, batches } = executorThat(each(() => PASSES));
   const store = redisStore(executor, { queueMax: 1 });

@@ -16,6 +16,8 @@ const QUEUE_MAX = 10_000;
 const GIVES_MAX = 1_000;
 const REPLY_FIELDS = 5;
 const OPS = { take: 0, peek: 1, give: 2 } as const;
+const FORGET_ARGS = [1, 3, 1, 1, 1, 1, 0] as const;
+const FORGET_KEYS_MAX = 100;
 /** Lua counts from 1. */
 const numbers = new Map<AlgorithmName, number>(algorithms.map(({ name }, at) => [name, at + 1]));
 
@@ -31,7 +33,11 @@ export type RedisStoreStats = Readonly<{
   givesFailed: number;
 }>;
 
-export type RedisStore = CounterStore & Readonly<{ stats(): RedisStoreStats }>;
+export type RedisStore = Omit<CounterStore, 'forget'> &
+  Readonly<{
+    forget(keys: readonly string[]): Promise<number>;
+    stats(): RedisStoreStats;
+  }>;
 
 type Options = Readonly<{
   /** Tests alone: the time that the script is to believe. Absent: Redis' own clock. */
@@ -99,6 +105,7 @@ export function redisStore(executor: ScriptExecutor, options: Options = {}): Red
         queue.push({ checks, groups, resolve, reject });
       });
     },
+    forget: (keys) => (closed ? Promise.reject(new Fault('STORE_CLOSED')) : forget(executor, keys)),
     stats: () => ({ queued: queue.length, ...counts, ...gives.counts }),
     async close() {
       if (closed) return;
@@ -112,17 +119,25 @@ export function redisStore(executor: ScriptExecutor, options: Options = {}): Red
 }
 
 function group(checks: readonly Check[], cluster: boolean, nowMs: number): Group[] {
-  if (checks.length === 0) return [];
-  const all = checks.map((_, at) => at);
-  if (!cluster) return [{ places: all, call: callFor(checks, nowMs) }];
+  const keys = checks.map(({ key }) => key);
+  return byHashTag(keys, cluster).map((places) => ({
+    places,
+    call: callFor(places.length === checks.length ? checks : pick(checks, places), nowMs),
+  }));
+}
+
+/** The places of the keys that go in one call each. */
+function byHashTag(keys: readonly string[], cluster: boolean): number[][] {
+  if (keys.length === 0) return [];
+  if (!cluster) return [keys.map((_, at) => at)];
   const byTag = new Map<string, number[]>();
-  for (const at of all) {
-    const tag = hashTag(checks[at]?.key ?? '');
+  keys.forEach((key, at) => {
+    const tag = hashTag(key);
     const places = byTag.get(tag);
     if (places === undefined) byTag.set(tag, [at]);
     else places.push(at);
-  }
-  return [...byTag.values()].map((places) => ({ places, call: callFor(pick(checks, places), nowMs) }));
+  });
+  return [...byTag.values()];
 }
 
 /** What of a key decides its slot: between the first `{` and the next `}`, else all of it. */
@@ -130,6 +145,25 @@ function hashTag(key: string): string {
   const open = key.indexOf('{');
   const shut = open < 0 ? -1 : key.indexOf('}', open + 1);
   return shut > open + 1 ? key.slice(open + 1, shut) : key;
+}
+
+/** Rejects where any of them may still be there. */
+async function forget(executor: ScriptExecutor, keys: readonly string[]): Promise<number> {
+  const calls: ScriptCall[] = [];
+  for (const places of byHashTag(keys, executor.cluster)) {
+    for (let from = 0; from < places.length; from += FORGET_KEYS_MAX) {
+      const some = places.slice(from, from + FORGET_KEYS_MAX).flatMap((at) => keys[at] ?? []);
+      calls.push({ keys: some, args: [0, ...some.flatMap(() => FORGET_ARGS)] });
+    }
+  }
+  const replies = calls.length === 0 ? [] : await executor.evalBatch(calls);
+  let count = 0;
+  for (const [at, { keys: some }] of calls.entries()) {
+    const results = readReply(replies[at], some.length);
+    if (results instanceof Fault) throw results;
+    for (const { remaining } of results) count += remaining;
+  }
+  return count;
 }
 
 function pick(checks: readonly Check[], places: readonly number[]): Check[] {
