@@ -12,6 +12,7 @@ import type { RequestFacts } from '../core/request.js';
 import { decide } from '../decision/decide.js';
 import type { DecisionConfig } from '../decision/config.js';
 import type { PipelineConfig } from './config.js';
+import { createDeadlines, type Deadlines } from './deadlines.js';
 import type { BodyFacts, Stage } from './stage.js';
 
 type MaybePromise<T> = T | Promise<T>;
@@ -49,20 +50,22 @@ export type Pipeline = Readonly<{
 }>;
 
 export function createPipeline(stages: readonly Stage[], settings: PipelineSettings): Pipeline {
+  const deadlines = createDeadlines(settings.pipeline.deadline);
+  const count = stages.length;
   return {
     open: (facts) => ({
       facts,
-      found: stages.map(() => NO_FINDINGS),
-      tookMs: stages.map(() => 0),
+      found: new Array<readonly Finding[]>(count).fill(NO_FINDINGS),
+      tookMs: new Array<number>(count).fill(0),
       decisionMs: 0,
       stoppedAt: undefined,
       decision: undefined,
       field: undefined,
     }),
-    head: (run) => pass({ stages, settings, run, body: undefined }, 0),
+    head: (run) => pass({ stages, settings, deadlines, run, body: undefined }, 0),
     body: (run, body) => {
       run.field = body.field;
-      return pass({ stages, settings, run, body }, 0);
+      return pass({ stages, settings, deadlines, run, body }, 0);
     },
   };
 }
@@ -70,6 +73,7 @@ export function createPipeline(stages: readonly Stage[], settings: PipelineSetti
 type Pass = Readonly<{
   stages: readonly Stage[];
   settings: PipelineSettings;
+  deadlines: Deadlines;
   run: Run;
   body: BodyFacts | undefined;
 }>;
@@ -77,39 +81,66 @@ type Pass = Readonly<{
 /** Runs stages from `first` on; stays synchronous until a stage answers with a promise. */
 function pass(context: Pass, first: number): MaybePromise<Decision> {
   const { stages, run } = context;
+  let startedMs = performance.now();
   for (let index = first; index < stages.length; index++) {
-    const startedMs = performance.now();
     let answer: MaybePromise<readonly Finding[]>;
     try {
       answer = stages[index]!.judge(run.facts, context.body);
     } catch (error) {
       answer = broken(context, index, error);
     }
-    if (answer instanceof Promise) {
-      return withDeadline(context, index, answer).then((findings) => {
-        if (settle(context, index, { findings, startedMs })) return conclude(context);
-        return pass(context, index + 1);
-      });
-    }
-    if (settle(context, index, { findings: answer, startedMs })) break;
+    if (answer instanceof Promise) return resume(context, { index, startedMs }, answer);
+    // A stage ends where the next one begins: one look at the clock for both.
+    const endedMs = performance.now();
+    run.tookMs[index]! += endedMs - startedMs;
+    startedMs = endedMs;
+    if (settle(context, index, answer)) break;
   }
-  return conclude(context);
+  return conclude(context, startedMs);
+}
+
+/** Goes on once the stage has answered or its deadline is over, whichever is first. */
+function resume(
+  context: Pass,
+  from: Readonly<{ index: number; startedMs: number }>,
+  answer: Promise<readonly Finding[]>,
+): Promise<Decision> {
+  const { settings, stages, deadlines, run } = context;
+  const { index, startedMs } = from;
+  return new Promise((resolve, reject) => {
+    const go = (findings: readonly Finding[]): void => {
+      try {
+        const endedMs = performance.now();
+        run.tookMs[index]! += endedMs - startedMs;
+        resolve(settle(context, index, findings) ? conclude(context, endedMs) : pass(context, index + 1));
+      } catch (error) {
+        reject(error instanceof Error ? error : new Error(String(error)));
+      }
+    };
+    const deadline = deadlines.start(() => {
+      const ms = settings.pipeline.deadline;
+      go(broken(context, index, new Fault('STAGE_DEADLINE', { stage: stages[index]!.name, ms })));
+    });
+    answer.then(
+      (findings) => {
+        if (deadlines.stop(deadline)) go(findings);
+      },
+      (error: unknown) => {
+        if (deadlines.stop(deadline)) go(broken(context, index, error));
+      },
+    );
+  });
 }
 
 /** Books a stage's answer; true when the run ends here. */
-function settle(
-  context: Pass,
-  index: number,
-  answer: { findings: readonly Finding[]; startedMs: number },
-): boolean {
+function settle(context: Pass, index: number, findings: readonly Finding[]): boolean {
+  if (findings.length === 0) return false;
   const { run, settings, stages } = context;
   const known = run.found[index]!;
-  run.tookMs[index]! += performance.now() - answer.startedMs;
-  if (answer.findings.length === 0) return false;
-  run.found[index] = known.length === 0 ? answer.findings : merge(known, answer.findings);
+  run.found[index] = known.length === 0 ? findings : merge(known, findings);
   if (settings.observes(run.facts.site)) return false;
   const allowed = run.found[0]!.some((finding) => finding.kind === 'allow');
-  for (const finding of answer.findings) {
+  for (const finding of findings) {
     if (finding.observed === true) continue;
     if (finding.kind === 'malformed' || (finding.kind === 'deny' && !allowed)) {
       run.stoppedAt = stages[index]!.name;
@@ -126,8 +157,7 @@ function merge(known: readonly Finding[], more: readonly Finding[]): readonly Fi
   return fresh.length === 0 ? known : [...known, ...fresh];
 }
 
-function conclude({ run, settings }: Pass): Decision {
-  const startedMs = performance.now();
+function conclude({ run, settings }: Pass, startedMs: number): Decision {
   const findings = allFindings(run);
   const observe = settings.observes(run.facts.site);
   let decision = decide(findings, scoreOf(findings), { config: settings.decision, observe });
@@ -137,30 +167,6 @@ function conclude({ run, settings }: Pass): Decision {
   run.decisionMs += performance.now() - startedMs;
   run.decision = decision;
   return decision;
-}
-
-function withDeadline(
-  context: Pass,
-  index: number,
-  answer: Promise<readonly Finding[]>,
-): Promise<readonly Finding[]> {
-  const { settings, stages } = context;
-  return new Promise((resolve) => {
-    const ms = settings.pipeline.deadline;
-    const timer = setTimeout(() => {
-      resolve(broken(context, index, new Fault('STAGE_DEADLINE', { stage: stages[index]!.name, ms })));
-    }, ms);
-    answer.then(
-      (findings) => {
-        clearTimeout(timer);
-        resolve(findings);
-      },
-      (error: unknown) => {
-        clearTimeout(timer);
-        resolve(broken(context, index, error));
-      },
-    );
-  });
 }
 
 function broken({ stages, settings }: Pass, index: number, error: unknown): readonly Finding[] {
@@ -191,13 +197,16 @@ export function scoreOf(findings: readonly Finding[]): number {
   return sum > 100 ? 100 : sum;
 }
 
+/** The same over all stages of a run. */
+export const scoreOfRun = (run: Run): number => scoreOf(allFindings(run));
+
 /** The way through the stages, as the log and `tidegate explain` show it. */
 export function stepsOf(run: Run, stages: readonly StageName[]): Step[] {
   let before = 0;
   let stopped = false;
   return stages.map((stage, index) => {
     const findings = run.found[index] ?? NO_FINDINGS;
-    const after = Math.min(100, before + scoreOf(findings));
+    const after = findings.length === 0 ? before : Math.min(100, before + scoreOf(findings));
     const durationUs = Math.round((run.tookMs[index] ?? 0) * 1000);
     const step: Step = stopped
       ? {

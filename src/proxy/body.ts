@@ -11,6 +11,7 @@ import type { Pipeline, Run } from '../pipeline/run.js';
 import type { BodyInspector } from '../rules/engine.js';
 import type { ProxyConfig } from './config.js';
 import { openDecoder, type Decoder, type DecodeProblem } from './decode.js';
+import { createTurns } from './turns.js';
 
 /** Bytes that all requests of this worker hold; shared by them. */
 export type HeldBytes = { now: number; refused: number };
@@ -41,8 +42,6 @@ export type BodyDeps = Readonly<{
   onBytes: (count: number) => void;
 }>;
 
-const NO_BYTES = Buffer.alloc(0);
-
 export function readBody(
   request: IncomingMessage,
   work: Readonly<{ run: Run; inspector: BodyInspector; settle: (outcome: BodyOutcome) => void }>,
@@ -54,7 +53,10 @@ export function readBody(
 class BodyReader {
   private readonly chunks: Buffer[] = [];
   private heldHere = 0;
-  private queue: Promise<void> = Promise.resolve();
+  /** Work on chunks in their order, one at a time. */
+  private readonly turns = createTurns((error) => {
+    this.finish(this.refusal({ id: 'BODY-FAILED', status: 400, problem: (error as Error).message }));
+  });
   private decoder: Decoder | undefined;
   private sink: BodySink | undefined;
   private over = false;
@@ -92,13 +94,13 @@ class BodyReader {
     this.deps.onBytes(chunk.length);
     if (this.over) return;
     this.pending++;
-    this.enqueue(() => this.take(chunk));
+    this.turns.add(() => this.take(chunk));
     if (this.pending > 4) this.request.pause();
   };
 
   private readonly onEnd = (): void => {
     clearTimeout(this.timer);
-    this.enqueue(() => this.takeEnd());
+    this.turns.add(() => this.takeEnd());
   };
 
   private readonly onClose = (): void => {
@@ -114,36 +116,59 @@ class BodyReader {
     } else this.timer.refresh();
   }
 
-  /** Work on chunks in their order, one at a time. */
-  private enqueue(act: () => Promise<void> | void): void {
-    this.queue = this.queue.then(act).catch((error: unknown) => {
-      this.finish(this.refusal({ id: 'BODY-FAILED', status: 400, problem: (error as Error).message }));
-    });
+  private take(chunk: Buffer): void | Promise<void> {
+    if (this.over) return;
+    if (this.decoder !== undefined) return this.takeCoded(this.decoder, chunk);
+    const inspected = this.inspect(this.work.inspector.write(chunk));
+    return inspected === undefined ? this.taken(chunk) : inspected.then(() => this.taken(chunk));
   }
 
-  private async take(chunk: Buffer): Promise<void> {
-    if (this.over) return;
-    const { inspector } = this.work;
-    const plain = this.decoder === undefined ? chunk : await this.decoder.write(chunk);
+  private async takeCoded(decoder: Decoder, chunk: Buffer): Promise<void> {
+    const plain = await decoder.write(chunk);
     if ('problem' in plain) return this.finish(this.refusal(plain));
-    if (plain.length > 0) await this.inspect(inspector.write(plain));
+    if (plain.length > 0) await this.inspect(this.work.inspector.write(plain));
+    await this.taken(chunk);
+  }
+
+  private taken(chunk: Buffer): void | Promise<void> {
     this.pending--;
     if (this.over) return;
-    if (this.sink !== undefined) {
-      if (!this.sink.push(chunk)) return;
-      this.request.resume();
-      return;
-    }
-    if (await this.hold(chunk)) this.request.resume();
+    const { sink } = this;
+    if (sink !== undefined) return this.follow(sink.push(chunk));
+    const held = this.hold(chunk);
+    if (held instanceof Promise) return held;
+    if (held) this.follow(true);
   }
 
-  private async takeEnd(): Promise<void> {
+  /** A sink that is full says by `onDrain` when it takes more. */
+  private follow(more: boolean): void {
+    if (!more) this.request.pause();
+    else if (this.request.isPaused()) this.request.resume();
+  }
+
+  private takeEnd(): void | Promise<void> {
     if (this.over) return;
-    const rest = this.decoder === undefined ? NO_BYTES : await this.decoder.end();
+    if (this.decoder !== undefined) return this.takeCodedEnd(this.decoder);
+    const inspected = this.inspect(this.work.inspector.end());
+    return inspected === undefined ? this.judgeEnd() : inspected.then(() => this.judgeEnd());
+  }
+
+  private async takeCodedEnd(decoder: Decoder): Promise<void> {
+    const rest = await decoder.end();
     if ('problem' in rest) return this.finish(this.refusal(rest));
     if (rest.length > 0) await this.inspect(this.work.inspector.write(rest));
     await this.inspect(this.work.inspector.end());
-    const decision = await this.identify();
+    await this.judgeEnd();
+  }
+
+  private judgeEnd(): void | Promise<void> {
+    const decision = this.identify();
+    return decision instanceof Promise
+      ? decision.then((late) => this.decided(late))
+      : this.decided(decision);
+  }
+
+  private decided(decision: Decision): void {
     if (decision.status > 0) return this.finish({ kind: 'refuse', decision });
     if (this.sink !== undefined) return this.finishStream((sink) => sink.end());
     this.finish({
@@ -152,8 +177,14 @@ class BodyReader {
     });
   }
 
-  private async inspect(brought: readonly Finding[] | Promise<readonly Finding[]>): Promise<void> {
-    const findings = brought instanceof Promise ? await brought : brought;
+  /** A promise only where the inspector, or judging what it found, needs one. */
+  private inspect(brought: readonly Finding[] | Promise<readonly Finding[]>): undefined | Promise<void> {
+    if (!(brought instanceof Promise) && brought.length === 0) return undefined;
+    return this.weigh(brought);
+  }
+
+  private async weigh(brought: readonly Finding[] | Promise<readonly Finding[]>): Promise<void> {
+    const findings = await brought;
     if (findings.length === 0) return;
     this.findings = findings;
     const decision = await this.judge(false);
@@ -176,7 +207,7 @@ class BodyReader {
   }
 
   /** Keeps a chunk back; false where reading must not go on. */
-  private hold(chunk: Buffer): boolean | Promise<boolean> {
+  private hold(chunk: Buffer): boolean | Promise<void> {
     const { body } = this.deps.config;
     const { held } = this.deps;
     const { inspector } = this.work;
@@ -197,7 +228,7 @@ class BodyReader {
       return false;
     }
     if (this.heldHere <= body.judgedWhole) return true;
-    return this.goStreaming().then(() => false);
+    return this.goStreaming();
   }
 
   private async goStreaming(): Promise<void> {

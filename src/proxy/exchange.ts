@@ -7,7 +7,7 @@ import type { DecisionEvent, Step } from '../core/event.js';
 import type { FieldReader } from '../core/identity.js';
 import type { RequestFacts } from '../core/request.js';
 import { rateLimitFields } from '../ladder/rate-limit-fields.js';
-import { scoreOf, stepsOf, type Pipeline, type Run } from '../pipeline/run.js';
+import { scoreOfRun, stepsOf, type Pipeline, type Run } from '../pipeline/run.js';
 import type { RuleEngine } from '../rules/engine.js';
 import type { UpstreamSet } from './upstream.js';
 import type { FactsSettings, FramingProblem } from './facts.js';
@@ -48,6 +48,8 @@ export type Exchange = {
   bytesIn: number;
   bytesOut: number;
   clientAborted: boolean;
+  /** What the origin's side does when the client's is closed. */
+  onClose: (() => void) | undefined;
   bodyInspection: 'whole' | 'streamed' | undefined;
   error: string | undefined;
   /** True once `onAnswered` was told. */
@@ -76,6 +78,7 @@ export function openExchange(snapshot: Snapshot): Exchange {
     bytesIn: 0,
     bytesOut: 0,
     clientAborted: false,
+    onClose: undefined,
     bodyInspection: undefined,
     error: undefined,
     answered: false,
@@ -101,31 +104,25 @@ export function eventOf(exchange: Exchange, who: EventIdentity): DecisionEvent |
   if (run === undefined) return undefined;
   const { facts } = run;
   const decision = run.decision ?? PASSED;
-  const score = scoreOf(run.found.flat());
+  const score = scoreOfRun(run);
   const steps: Step[] = stepsOf(run, JUDGING);
   const decisionUs = Math.round(run.decisionMs * 1000);
   steps.push({ stage: 'decision', before: score, after: score, durationUs: decisionUs, findings: [] });
-  const asn = snapshot.asn(facts.client.ip);
   const event: DecisionEvent = {
     v: 1,
-    time: new Date(facts.receivedAtMs).toISOString(),
+    time: isoTime(facts.receivedAtMs),
     requestId: facts.requestId,
     node: who.node,
     worker: who.worker,
     site: facts.site,
     host: facts.host,
-    client: {
-      ip: facts.client.ip,
-      key: facts.client.key,
-      userAgent: facts.headers.get('user-agent') ?? '',
-      ...snapshot.identities(facts, run.field),
-    },
+    client: clientOf(run, snapshot),
     method: facts.method,
     path: facts.path,
     status: exchange.status,
     action: exchange.error !== undefined && decision.action === 'pass' ? 'error' : decision.action,
     reason: exchange.error ?? decision.reason,
-    ruleIds: [...decision.ruleIds],
+    ruleIds: decision.ruleIds.length === 0 ? [] : [...decision.ruleIds],
     score,
     steps,
     durationUs: {
@@ -139,7 +136,6 @@ export function eventOf(exchange: Exchange, who: EventIdentity): DecisionEvent |
     bytesIn: exchange.bytesIn,
     bytesOut: exchange.bytesOut,
   };
-  if (asn !== undefined) event.client.asn = asn;
   if (facts.query !== '') event.query = facts.query;
   if (decision.wouldBe !== undefined) event.wouldBe = decision.wouldBe;
   if (exchange.upstream !== undefined) event.upstream = exchange.upstream;
@@ -148,6 +144,30 @@ export function eventOf(exchange: Exchange, who: EventIdentity): DecisionEvent |
   if (exchange.bodyInspection !== undefined) event.bodyInspection = exchange.bodyInspection;
   if (exchange.error !== undefined) event.error = exchange.error;
   return event;
+}
+
+function clientOf({ facts, field }: Run, snapshot: Snapshot): DecisionEvent['client'] {
+  const { ip, key } = facts.client;
+  const client: DecisionEvent['client'] = { ip, key, userAgent: facts.headers.get('user-agent') ?? '' };
+  const { session, apiKey, user } = snapshot.identities(facts, field);
+  if (session !== undefined) client.session = session;
+  if (apiKey !== undefined) client.apiKey = apiKey;
+  if (user !== undefined) client.user = user;
+  const asn = snapshot.asn(ip);
+  if (asn !== undefined) client.asn = asn;
+  return client;
+}
+
+let lastMs = NaN;
+let lastTime = '';
+
+/** Many requests share a millisecond. */
+function isoTime(ms: number): string {
+  if (ms !== lastMs) {
+    lastTime = new Date(ms).toISOString();
+    lastMs = ms;
+  }
+  return lastTime;
 }
 
 /** The event of a request that could not be read: refused before any stage. */
@@ -173,7 +193,7 @@ export function framingEvent(
   const nothing = { total: 0, reputation: 0, limits: 0, headers: 0, rules: 0, decision: 0 };
   return {
     v: 1,
-    time: new Date(seen.nowMs).toISOString(),
+    time: isoTime(seen.nowMs),
     requestId: seen.requestId,
     node: who.node,
     worker: who.worker,

@@ -10,7 +10,7 @@ import type { Readable } from 'node:stream';
 import type { Dispatcher } from 'undici';
 import { answered, limitFields, type Exchange } from './exchange.js';
 import { requestHeaders, responseHeaders } from './forward-headers.js';
-import { endTurn, takeTurn, type Address } from './upstream.js';
+import { endTurn, takeTurn, waitForTurn, type Address } from './upstream.js';
 
 export type ForwardBody =
   | Readonly<{ kind: 'none' }>
@@ -56,21 +56,28 @@ export function forward(
  * same turn. Destroying that socket ends an exchange for good; undici's own abort would open a new connection
  * for the request that it has just given up.
  */
-let writing: ((socket: Socket) => void) | undefined;
+let writing: Forward | undefined;
 subscribe('undici:client:sendHeaders', (message) => {
-  writing?.((message as { socket: Socket }).socket);
+  writing?.onSocket((message as { socket: Socket }).socket);
   writing = undefined;
 });
 
+function expectSocket(forward: Forward): void {
+  writing = forward;
+}
+
+/** The handler that undici calls is the exchange's own: one object an exchange, no closures an attempt. */
 class Forward {
   private socket: Socket | undefined;
   private turnOf: Address | undefined;
   private waitingFor: { address: Address; turn: () => void } | undefined;
   private readonly tried: Address[] = [];
   private abort: ((error?: Error) => void) | undefined;
+  private resume: (() => void) | undefined;
   private began = false;
   private ended = false;
   private clientGone = false;
+  private drains = false;
   private startedMs = 0;
 
   constructor(
@@ -79,30 +86,27 @@ class Forward {
     private readonly body: ForwardBody,
     private readonly hooks: ForwardHooks,
   ) {
-    response.once('close', this.onClientClose);
+    exchange.onClose = this.onClientClose;
   }
 
   attempt(): void {
     const { snapshot, run } = this.exchange;
-    const facts = run!.facts;
-    const site = facts.site;
-    const address = snapshot.upstreams.pick(site, this.tried);
+    const address = snapshot.upstreams.pick(run!.facts.site, this.tried);
     if (address === undefined) return this.giveUp(503, 'no address of an origin is known');
+    const { caps } = snapshot.config;
+    if (takeTurn(address, caps)) return this.dispatch(address);
     const turn = (): void => {
       this.waitingFor = undefined;
-      this.turnOf = address;
       this.dispatch(address);
     };
+    if (!waitForTurn(address, turn, caps)) return this.giveUp(503, 'too many requests wait for the origin');
     this.waitingFor = { address, turn };
-    if (takeTurn(address, turn, snapshot.config.caps)) return;
-    this.waitingFor = undefined;
-    this.giveUp(503, 'too many requests wait for the origin');
   }
 
   private dispatch(address: Address): void {
     const { snapshot, run } = this.exchange;
     const facts = run!.facts;
-    const site = facts.site;
+    this.turnOf = address;
     this.tried.push(address);
     this.socket = undefined;
     this.startedMs = performance.now();
@@ -112,9 +116,10 @@ class Forward {
       durationUs: 0,
       attempts: this.tried.length,
     };
-    const passHost = snapshot.sites.get(site)?.passHost ?? true;
+    const passHost = snapshot.sites.get(facts.site)?.passHost ?? true;
+    const host = passHost ? facts.headers.get('host') : undefined;
     const headers = requestHeaders(facts, {
-      host: passHost && facts.headers.has('host') ? facts.headers.get('host')! : address.origin.hostHeader,
+      host: host ?? address.origin.hostHeader,
       proto: this.hooks.proto,
       contentLength: this.contentLength(facts.contentLength),
     });
@@ -125,7 +130,7 @@ class Forward {
       body:
         this.body.kind === 'none' ? null : this.body.kind === 'whole' ? this.body.bytes : this.body.source,
     };
-    address.pool.dispatch(options, this.handler(address));
+    address.pool.dispatch(options, this as unknown as Dispatcher.DispatchHandler);
   }
 
   private contentLength(received: number | undefined): number | undefined {
@@ -133,29 +138,31 @@ class Forward {
     return this.body.kind === 'stream' ? this.body.contentLength : received;
   }
 
-  private handler(address: Address): Dispatcher.DispatchHandler {
-    return {
-      onConnect: (abort: (error?: Error) => void) => {
-        this.abort = abort;
-        if (this.clientGone) abort(new Error('client left'));
-        else writing = this.onSocket;
-      },
-      onHeaders: (status: number, raw: Buffer[], resume: () => void, text: string) => {
-        return this.onHeaders(address, { status, raw, resume, text });
-      },
-      onData: (chunk: Buffer) => {
-        this.exchange.bytesOut += chunk.length;
-        return this.response.write(chunk);
-      },
-      onComplete: (trailers: string[] | null) => this.onComplete(trailers as unknown as Buffer[] | null),
-      onError: (error: Error) => this.onError(address, error),
-      onUpgrade: () => this.abort?.(new Error('an upgrade that was not asked for')),
-    } as unknown as Dispatcher.DispatchHandler;
+  onConnect(abort: (error?: Error) => void): void {
+    this.abort = abort;
+    if (this.clientGone) abort(new Error('client left'));
+    else expectSocket(this);
   }
 
-  private readonly onSocket = (socket: Socket): void => {
+  /** The socket that this exchange's request is being written to. */
+  onSocket(socket: Socket): void {
     this.socket = socket;
-  };
+  }
+
+  onData(chunk: Buffer): boolean {
+    this.exchange.bytesOut += chunk.length;
+    return this.response.write(chunk) || this.waitForDrain();
+  }
+
+  private waitForDrain(): false {
+    if (!this.drains && this.resume !== undefined) this.response.on('drain', this.resume);
+    this.drains = true;
+    return false;
+  }
+
+  onUpgrade(): void {
+    this.abort?.(new Error('an upgrade that was not asked for'));
+  }
 
   private hangUp(why: string): void {
     if (this.waitingFor !== undefined) this.waitingFor.address.waiting.delete(this.waitingFor.turn);
@@ -170,22 +177,20 @@ class Forward {
     if (address !== undefined) endTurn(address);
   }
 
-  private onHeaders(
-    address: Address,
-    head: { status: number; raw: Buffer[]; resume: () => void; text: string },
-  ): boolean {
+  onHeaders(status: number, raw: Buffer[], resume: () => void, text: string): boolean {
     const { response, exchange } = this;
-    if (head.status < 200) {
-      if (head.status === 103) earlyHints(response, head.raw);
+    if (status < 200) {
+      if (status === 103) earlyHints(response, raw);
       return true;
     }
     this.began = true;
-    exchange.status = head.status;
-    exchange.upstream!.status = head.status;
+    this.resume = resume;
+    exchange.status = status;
+    exchange.upstream!.status = status;
     exchange.upstream!.durationUs = Math.round((performance.now() - this.startedMs) * 1000);
-    exchange.snapshot.upstreams.succeeded(address);
-    answered(exchange, head.status, head.raw);
-    const flat = responseHeaders(head.raw, { dropLength: head.status === 204 });
+    exchange.snapshot.upstreams.succeeded(this.address());
+    answered(exchange, status, raw);
+    const flat = responseHeaders(raw, { dropLength: status === 204 });
     if (!this.hooks.requestComplete()) {
       response.shouldKeepAlive = false;
       flat.push('Connection', 'close');
@@ -193,14 +198,13 @@ class Forward {
     if (exchange.snapshot.rateLimitFields === 'always') flat.push(...limitFields(exchange));
     response.sendDate = false;
     try {
-      response.writeHead(head.status, head.text, flat);
+      response.writeHead(status, text, flat);
     } catch (error) {
       this.hangUp((error as Error).message);
       return true;
     }
-    if (head.status === 204 || head.status === 304) return this.endBodiless();
+    if (status === 204 || status === 304) return this.endBodiless();
     if (isStream(flat)) response.flushHeaders();
-    response.on('drain', head.resume);
     return true;
   }
 
@@ -210,22 +214,22 @@ class Forward {
    */
   private endBodiless(): boolean {
     this.ended = true;
-    this.response.off('close', this.onClientClose);
+    this.exchange.onClose = undefined;
     this.response.end();
     return true;
   }
 
-  private onComplete(trailers: Buffer[] | null): void {
+  onComplete(trailers: Buffer[] | null): void {
     this.endTurn();
     if (this.ended) return;
     this.ended = true;
-    this.response.off('close', this.onClientClose);
+    this.exchange.onClose = undefined;
     if (trailers !== null && trailers.length > 0) this.response.addTrailers(pairs(trailers));
     this.response.end();
     if (this.body.kind === 'stream' && !this.hooks.requestComplete()) this.body.source.destroy();
   }
 
-  private onError(address: Address, error: Error): void {
+  onError(error: Error): void {
     this.endTurn();
     if (this.ended) return;
     const code = (error as NodeJS.ErrnoException).code ?? 'UNKNOWN';
@@ -235,7 +239,7 @@ class Forward {
       this.ended = true;
       return;
     }
-    upstreams.failed(address);
+    upstreams.failed(this.address());
     if (exchange.upstream !== undefined) exchange.upstream.error = code;
     if (this.began) {
       this.ended = true;
@@ -247,6 +251,11 @@ class Forward {
     this.giveUp(TIMED_OUT.has(code) ? 504 : 502, `the origin did not answer (${code})`);
   }
 
+  /** That of the attempt under way. */
+  private address(): Address {
+    return this.tried[this.tried.length - 1]!;
+  }
+
   private mayRetry(code: string): boolean {
     if (this.tried.length >= ATTEMPTS_MAX || this.body.kind === 'stream') return false;
     if (NOT_SENT.has(code))
@@ -256,7 +265,7 @@ class Forward {
 
   private giveUp(status: 502 | 503 | 504, error: string): void {
     this.ended = true;
-    this.response.off('close', this.onClientClose);
+    this.exchange.onClose = undefined;
     if (this.body.kind === 'stream') this.body.source.destroy();
     this.exchange.error = error;
     this.hooks.fail(status, error);
@@ -264,7 +273,7 @@ class Forward {
 
   readonly cancel = (): void => {
     this.ended = true;
-    this.response.off('close', this.onClientClose);
+    this.exchange.onClose = undefined;
     this.hangUp('refused in mid-body');
   };
 

@@ -66,7 +66,7 @@ export function handle(
   if ('problem' in facts) return refuseFraming(deps, { request, response, exchange }, facts);
   const life: Life = { deps, request, response, exchange, facts, via, expectContinue };
   deps.inFlight.now++;
-  response.once('close', () => conclude(life));
+  response.on('close', () => conclude(life));
   if (response.socket === null) closeWith(request.socket, response);
   if (deps.draining()) response.shouldKeepAlive = false;
   exchange.run = snapshot.pipeline.open(facts);
@@ -299,6 +299,7 @@ function failed(life: Life, error: unknown): void {
 
 function conclude({ deps, exchange, response }: Life): void {
   if (exchange.done) return;
+  exchange.onClose?.();
   exchange.done = true;
   deps.inFlight.now--;
   answered(exchange, 0);

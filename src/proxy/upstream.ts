@@ -26,13 +26,15 @@ export type Address = {
   retired: boolean;
 };
 
-/** Takes a connection's turn or waits for one; false when the queue is full. */
-export function takeTurn(address: Address, turn: () => void, caps: ProxyConfig['caps']): boolean {
-  if (address.busy < caps.upstreamConnections) {
-    address.busy++;
-    turn();
-    return true;
-  }
+/** Takes a connection's turn; false when all are taken. */
+export function takeTurn(address: Address, caps: ProxyConfig['caps']): boolean {
+  if (address.busy >= caps.upstreamConnections) return false;
+  address.busy++;
+  return true;
+}
+
+/** Waits for a turn, which is then taken already; false when the queue is full. */
+export function waitForTurn(address: Address, turn: () => void, caps: ProxyConfig['caps']): boolean {
   if (address.waiting.size >= caps.upstreamQueue) return false;
   address.waiting.add(turn);
   return true;

@@ -24,7 +24,8 @@ const WITH_EVIDENCE_MAX = 40;
 
 /** Masks the value of every parameter whose name, decoded, is that of a secret. */
 export function redactQuery(query: string): string {
-  if (query === '') return query;
+  // The names' pattern finds in the whole what it would find in a part, and now and then more.
+  if (!query.includes('%') && !SECRET_NAME.test(query)) return query;
   let out = '';
   for (let from = 0; from <= query.length;) {
     let to = from;
@@ -46,8 +47,15 @@ function isSecretName(raw: string): boolean {
 const decoded = (text: string): string =>
   text.replace(/%([0-7][0-9a-f])/gi, (_, hex: string) => String.fromCharCode(parseInt(hex, 16)));
 
-/** A copy that may be written down: cut to `fieldMax` characters a field, secrets masked. */
+/**
+ * What may be written down: cut to `fieldMax` characters a field, secrets masked. The event itself where
+ * there is nothing to cut or mask, else a copy.
+ */
 export function redactEvent(event: DecisionEvent, fieldMax: number): DecisionEvent {
+  // Cut first: a mask reaches to the end of what is left, and a long query costs no more than a short one.
+  const query = event.query === undefined ? undefined : redactQuery(cut(event.query, fieldMax));
+  const found = event.steps.some((step) => step.findings.length > 0);
+  if (!found && query === event.query && event.error === undefined && isShort(event, fieldMax)) return event;
   const { client } = event;
   const long = client.userAgent !== undefined && client.userAgent.length > fieldMax;
   const out: DecisionEvent = {
@@ -57,12 +65,16 @@ export function redactEvent(event: DecisionEvent, fieldMax: number): DecisionEve
     path: cut(event.path, fieldMax),
     reason: cut(event.reason, MESSAGE_MAX),
     client: long ? { ...client, userAgent: cut(client.userAgent ?? '', fieldMax) } : client,
-    steps: event.steps.some((step) => step.findings.length > 0) ? event.steps.map(redactStep) : event.steps,
+    steps: found ? event.steps.map(redactStep) : event.steps,
   };
-  // Cut first: a mask reaches to the end of what is left, and a long query costs no more than a short one.
-  if (event.query !== undefined) out.query = redactQuery(cut(event.query, fieldMax));
+  if (query !== undefined) out.query = query;
   if (event.error !== undefined) out.error = cut(event.error, MESSAGE_MAX);
   return out;
+}
+
+function isShort({ host, method, path, reason, client }: DecisionEvent, fieldMax: number): boolean {
+  if (host.length > HOST_MAX || method.length > METHOD_MAX || reason.length > MESSAGE_MAX) return false;
+  return path.length <= fieldMax && (client.userAgent?.length ?? 0) <= fieldMax;
 }
 
 function redactStep(step: Step): Step {

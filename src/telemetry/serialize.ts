@@ -26,9 +26,12 @@ const isPlain = (event: DecisionEvent): boolean =>
   event.action === 'pass' &&
   event.error === undefined &&
   event.wouldBe === undefined &&
-  event.steps.every(isQuiet);
+  isQuietThroughout(event.steps);
 
-const isQuiet = (step: Step): boolean => step.findings.length === 0 && step.skipped === undefined;
+function isQuietThroughout(steps: readonly Step[]): boolean {
+  for (const step of steps) if (step.findings.length > 0 || step.skipped !== undefined) return false;
+  return true;
+}
 
 function serializeQuiet(event: DecisionEvent): string {
   const { client, durationUs } = event;
@@ -51,9 +54,15 @@ function serializeQuiet(event: DecisionEvent): string {
   }
   out += `],"durationUs":{"total":${durationUs.total},"reputation":${durationUs.reputation},"limits":${durationUs.limits}`;
   out += `,"headers":${durationUs.headers},"rules":${durationUs.rules},"decision":${durationUs.decision}}`;
-  if (event.upstream !== undefined) out += `,"upstream":${json(event.upstream)}`;
+  if (event.upstream !== undefined) out += `,"upstream":${upstreamOf(event.upstream)}`;
   out += `,"bytesIn":${event.bytesIn},"bytesOut":${event.bytesOut}`;
   if (event.clientAborted === true) out += ',"clientAborted":true';
   if (event.bodyInspection !== undefined) out += `,"bodyInspection":${text(event.bodyInspection)}`;
   return `${out}}`;
+}
+
+function upstreamOf(upstream: NonNullable<DecisionEvent['upstream']>): string {
+  const { address, status, durationUs, attempts, error } = upstream;
+  const end = error === undefined ? '}' : `,"error":${text(error)}}`;
+  return `{"address":${text(address)},"status":${status},"durationUs":${durationUs},"attempts":${attempts}${end}`;
 }
