@@ -7,7 +7,14 @@ import { IncomingMessage } from 'node:http';
 import { Socket } from 'node:net';
 import type { DecisionEvent } from '../core/event.js';
 import { readBody, type BodyOutcome } from '../proxy/body.js';
-import { eventOf, framingEvent, openExchange, type Exchange, type Snapshot } from '../proxy/exchange.js';
+import {
+  answered,
+  eventOf,
+  framingEvent,
+  openExchange,
+  type Exchange,
+  type Snapshot,
+} from '../proxy/exchange.js';
 import { buildFacts } from '../proxy/facts.js';
 import type { ExplainRequest } from './explain-request.js';
 
@@ -18,6 +25,8 @@ export type Circumstances = Readonly<{
   client: string;
   nowMs: number;
   requestId: string;
+  /** What the origin is taken to answer where the request passes; for limits that count answers. */
+  answer?: number;
 }>;
 
 const WHO = { node: 'explain', worker: 0 };
@@ -29,7 +38,7 @@ export async function judgeOnce(
   around: Circumstances,
 ): Promise<Judged> {
   const { method, target, httpVersion, rawHeaders, scheme } = request;
-  const { client, nowMs, requestId } = around;
+  const { client, nowMs, requestId, answer = 200 } = around;
   const facts = buildFacts(
     {
       requestId,
@@ -58,6 +67,7 @@ export async function judgeOnce(
     decision = run.decision ?? decision;
   }
   exchange.status = decision.status;
+  answered(exchange, decision.status === 0 ? answer : 0);
   exchange.bytesIn = request.body.length;
   const event = eventOf(exchange, WHO);
   if (event === undefined) throw new Error('a judged request has an event');

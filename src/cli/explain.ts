@@ -25,6 +25,7 @@ type Options = Readonly<{
   cookie?: string;
   client: string;
   count: number;
+  answer: number;
   raw?: string;
   event?: string;
   json?: boolean;
@@ -58,6 +59,7 @@ export const explainCommand: CliCommand = {
       .option('-b, --cookie <text>', 'Cookie')
       .option('--client <ip>', 'address the request comes from', '198.51.100.1')
       .option('--count <n>', 'judge it as the nth of its kind, for limits', wholeNumber, 1)
+      .option('--answer <status>', 'what the origin answers, for limits that count answers', status, 200)
       .option('--raw <file>', 'the request as raw HTTP text; - reads standard input')
       .option('--event <file>', 'a log with decisions, the last one counts; - reads standard input')
       .option('--json', 'print the decision event instead')
@@ -90,7 +92,7 @@ async function explain(url: string | undefined, options: Options): Promise<strin
 async function judgeNth(
   request: ExplainRequest,
   config: Config,
-  { client, count }: Options,
+  { client, count, answer }: Options,
 ): Promise<Judged> {
   const ip = canonicalAddress(client);
   if (ip === undefined) throw new Fault('EXPLAIN_INPUT', { why: `--client ${client} is not an address` });
@@ -103,6 +105,7 @@ async function judgeNth(
         client: ip,
         nowMs,
         requestId: `explain-${n}`,
+        answer,
       });
       if (n >= count) return judged;
     }
@@ -188,6 +191,12 @@ function isEvent(value: unknown): value is DecisionEvent {
   return (
     Array.isArray(has.steps) && Array.isArray(has.ruleIds) && texts.every((text) => typeof text === 'string')
   );
+}
+
+function status(text: string): number {
+  const answer = Number(text);
+  if (Number.isInteger(answer) && answer >= 200 && answer <= 599) return answer;
+  throw new Fault('EXPLAIN_INPUT', { why: `--answer ${text} is not a status from 200 to 599` });
 }
 
 function wholeNumber(text: string): number {

@@ -126,6 +126,22 @@ t.test('the ladder answers a score alone, highest tier first', async (test) => {
   test.equal(allowed.action, 'pass');
 });
 
+t.test('the longest wait holds, whoever asks for it; a refusal or an allowlist ends it', async (test) => {
+  const wait = (delayMs: number): Finding => of('note', { id: `DELAY-${delayMs}`, delayMs });
+  const judged = (findings: readonly Finding[], score = 0, settings = config) =>
+    decide(findings, score, { config: settings, observe: false });
+  test.match(judged([wait(300), wait(900), wait(100)]), { action: 'throttle', status: 0, delayMs: 900 });
+  test.match(judged([wait(900)], 60, tiers), { delayMs: 2000, reason: /ladder/ }, 'the ladder asks for more');
+  test.match(judged([wait(3000)], 60, tiers), { delayMs: 3000 }, 'the limit asks for more');
+  const over = judged([wait(900), limitOf('api', 1000)]);
+  test.match(over, { action: 'limit', status: 429, delayMs: undefined });
+  test.match(judged([wait(900), match(4)]), { action: 'block', status: 403, delayMs: undefined });
+  test.match(judged([wait(900), of('allow')]), { action: 'pass', delayMs: undefined });
+  test.match(judged([seen(wait(900))]), { action: 'pass', delayMs: undefined }, 'observed it holds nobody');
+  const watched = decide([wait(900)], 0, { config, observe: true });
+  test.match(watched, { action: 'observe', wouldBe: 'throttle', delayMs: undefined });
+});
+
 const kinds: readonly FindingKind[] = ['note', 'allow', 'deny', 'limit', 'malformed', 'match'];
 const anyFinding = fc.record({
   id: fc.constantFrom('A', 'B', 'C'),

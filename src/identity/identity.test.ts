@@ -64,6 +64,15 @@ t.test('a session is the named cookie, wherever it stands, and no other', async 
     t.equal(read('session', { cookie }), undefined, cookie);
 });
 
+t.test('a session that the origin sets is the one that comes back', async (t) => {
+  const wanted = read('session', { cookie: 'sid=abc' });
+  for (const set of ['sid=abc', 'sid=abc; Path=/; HttpOnly', 'sid= abc ;Max-Age=3600'])
+    t.equal(identities.issued(set), wanted, set);
+  const taken = ['sid=', 'sid=; Path=/', 'sid=abc; Max-Age=0', 'sid=abc; max-age=-1'];
+  for (const set of ['other=abc', 'xsid=abc', ...taken])
+    t.equal(identities.issued(set), undefined, set);
+});
+
 t.test('an API key is its header, an empty one is none', async (t) => {
   t.match(read('apiKey', { 'x-api-key': 'k1' }), /^[\w-]{22}$/);
   t.equal(read('apiKey', { 'x-api-key': ' k1 ' }), read('apiKey', { 'x-api-key': 'k1' }));

@@ -1,4 +1,5 @@
 import t from 'tap';
+import { AMBIGUOUS } from '../core/identity.js';
 import { bytesOf, engineOf, factsOf, ids, judge } from './fixtures/requests.js';
 import type { Request } from './fixtures/requests.js';
 
@@ -363,6 +364,15 @@ t.test('a body tells its mode and its fields', async (t) => {
   t.equal(await one.done, 'whole');
   t.equal(one.body.field('user.name'), 'Zoë');
   t.equal(one.body.field('n'), '5');
+  const twice = open(json('{"a":1,"us\\u0065r":"x","user":"y","b":2,"b":2}'));
+  await twice.done;
+  t.equal(twice.body.field('user'), AMBIGUOUS, 'two values under one name, however it is written');
+  t.equal(twice.body.field('b'), '2', 'the same twice is one');
+  t.equal(twice.body.field('c'), undefined);
+  const filled = Array.from({ length: 400 }, (_, at) => `"f${at}":1`).join(',');
+  const full = open(json(`{${filled},"user":"y"}`));
+  await full.done;
+  t.equal(full.body.field('user'), AMBIGUOUS, 'behind more fields than are kept nobody can tell');
   const two = open(part('Content-Disposition: form-data; name="user"', 'zoe'));
   t.equal(await two.done, 'stream');
   t.equal(two.body.field('user'), 'zoe');
