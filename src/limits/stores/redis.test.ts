@@ -120,6 +120,33 @@ t.test('a call that failed is a fault for its request alone, and nothing is give
   t.equal(store.stats().faults, 1);
 });
 
+t.test('keys of a slot that is moving are asked one by one, and still all or nothing', async (t) => {
+  const moving = new Fault('STORE_FAILED', { why: 'TRYAGAIN Multiple keys request during rehashing of slot' });
+  const answer = ({ keys }: ScriptCall): ScriptReply =>
+    keys.length > 1 ? moving : keys.flatMap((key) => (key === '{a}3' ? REFUSES : PASSES));
+  const { executor, batches } = executorThat(answer, true);
+  const store = redisStore(executor);
+  t.match(await store.checkAll([check('{a}1'), check('{b}'), check('{a}2')]), [
+    { allowed: true, remaining: 4 },
+    { allowed: true, remaining: 4 },
+    { allowed: true, remaining: 4 },
+  ]);
+  t.same(
+    batches.map((calls) => calls.map(({ keys }) => keys.join())),
+    [
+      ['{a}1,{a}2', '{b}'],
+      ['{a}1', '{a}2'],
+    ],
+  );
+  const results = await store.checkAll([check('{a}1'), check('{a}3')]);
+  t.match(results, [
+    { allowed: true, remaining: 5 },
+    { allowed: false, remaining: 0 },
+  ]);
+  await store.close();
+  t.match(store.stats(), { gives: 1, faults: 0 });
+});
+
 t.test('a refusal is an answer although another slot is silent', async (t) => {
   const down = new Fault('STORE_TIMEOUT', { ms: 10 });
   const answer = ({ keys }: ScriptCall): ScriptReply =>

@@ -75,14 +75,30 @@ export function redisStore(executor: ScriptExecutor, options: Options = {}): Red
     const calls = requests.flatMap(({ groups }) => groups.map(({ call }) => call));
     if (calls.length === 0) return;
     counts.scriptCalls += calls.length;
-    const replies = await executor.evalBatch(calls).catch((cause: unknown) => {
-      const fault = cause instanceof Fault ? cause : new Fault('STORE_FAILED', { why: String(cause) }, cause);
-      return calls.map(() => fault);
-    });
+    const replies = await send(executor, calls);
     let at = 0;
     for (const request of requests) {
-      settle(request, replies.slice(at, (at += request.groups.length)));
+      const own = replies.slice(at, (at += request.groups.length));
+      if (own.some((reply, index) => isTorn(reply, request.groups[index]))) void oneByOne(request, own);
+      else settle(request, own);
     }
+  }
+
+  /** A slot on its way to another node refuses several keys where one is new; alone each of them passes. */
+  async function oneByOne(request: Waiting, replies: readonly ScriptReply[]): Promise<void> {
+    const { checks } = request;
+    const whole = request.groups.filter((one, at) => !isTorn(replies[at], one));
+    const parts = request.groups
+      .filter((one) => !whole.includes(one))
+      .flatMap(({ places }) => places)
+      .map((place) => ({ places: [place], call: callFor(pick(checks, [place]), nowMs()) }));
+    counts.scriptCalls += parts.length;
+    const answers = await send(
+      executor,
+      parts.map(({ call }) => call),
+    );
+    const kept = replies.filter((reply, at) => !isTorn(reply, request.groups[at]));
+    settle({ ...request, groups: [...whole, ...parts] }, [...kept, ...answers]);
   }
 
   function settle(request: Waiting, replies: readonly ScriptReply[]): void {
@@ -116,6 +132,20 @@ export function redisStore(executor: ScriptExecutor, options: Options = {}): Red
       await executor.close();
     },
   };
+}
+
+/** Never rejects. */
+function send(executor: ScriptExecutor, calls: readonly ScriptCall[]): Promise<readonly ScriptReply[]> {
+  return executor.evalBatch(calls).catch((cause: unknown) => {
+    const fault = cause instanceof Fault ? cause : new Fault('STORE_FAILED', { why: String(cause) }, cause);
+    return calls.map(() => fault);
+  });
+}
+
+/** TRYAGAIN tells that the script did not run. */
+function isTorn(reply: ScriptReply | undefined, of: Group | undefined): boolean {
+  const several = of !== undefined && of.places.length > 1;
+  return several && reply instanceof Fault && /\bTRYAGAIN\b/.test(reply.message);
 }
 
 function group(checks: readonly Check[], cluster: boolean, nowMs: number): Group[] {
