@@ -5,26 +5,12 @@
  */
 import { createReadStream } from 'node:fs';
 import { Fault } from '../core/errors.js';
+import { createPacer } from '../core/pacer.js';
 import { FEED_BYTES_MAX } from './source.js';
 import type { FeedFile } from './source.js';
 
-const SLICE_MS = 5;
 const CHUNK_BYTES = 16 * 1024;
 const LINE_MAX = 512;
-
-/** Resolves at once, or in the next turn of the loop when this slice of work has used up its time. */
-export function createPacer(sliceMs = SLICE_MS): () => Promise<void> | undefined {
-  let since = performance.now();
-  return () => {
-    if (performance.now() - since < sliceMs) return undefined;
-    return new Promise((resolve) => {
-      setImmediate(() => {
-        since = performance.now();
-        resolve();
-      });
-    });
-  };
-}
 
 /**
  * Chunks of a feed's file as Latin-1. Throws FEED_UNREADABLE, or FEED_IMPLAUSIBLE for HTML and oversize

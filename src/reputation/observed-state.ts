@@ -9,7 +9,8 @@ import { mkdir, rename, rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { createInterface } from 'node:readline';
 import { Fault } from '../core/errors.js';
-import { createPacer, reason } from './lines.js';
+import { createPacer } from '../core/pacer.js';
+import { reason } from './lines.js';
 import type { ObservedEntry } from './observed.js';
 
 const HEAD = '{"kind":"tidegate-observed","v":1}';

@@ -18,7 +18,7 @@ import { createResolver, type Resolver } from '../proxy/resolver.js';
 import { createUpstreams } from '../proxy/upstream.js';
 import type { Reputation } from '../reputation/contract.js';
 import { createReputation, type ReputationEngine } from '../reputation/reputation.js';
-import { createRuleEngine, type RuleCounts } from '../rules/index.js';
+import { loadRuleEngine, type RuleCounts } from '../rules/index.js';
 
 export type Log = (
   level: 'info' | 'warn' | 'error',
@@ -61,7 +61,7 @@ export async function buildEngines(config: Config, deps: EngineDeps): Promise<En
   const { baseDir } = config;
   const { clock, log, channel } = deps;
   const { ruleCounts } = deps;
-  const rules = createRuleEngine(config.rules, {
+  const rules = await loadRuleEngine(config.rules, {
     baseDir,
     ...(ruleCounts === undefined ? {} : { counts: ruleCounts }),
   });

@@ -4,11 +4,12 @@
 import { existsSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { atOnce, inSlices } from '../core/pacer.js';
 import type { RulesConfig } from './config.js';
 import type { RuleCounts, RuleEngine } from './engine.js';
 import { createHeadInspector } from './head.js';
 import type { RuleBook } from './judge.js';
-import { loadRuleFolders } from './load.js';
+import { readRuleFolders } from './load.js';
 import { openBody } from './body/inspector.js';
 import type { Rule, SetKind } from './rule.js';
 import { setKind } from './rule.js';
@@ -24,31 +25,47 @@ export type { Rule } from './rule.js';
  * Loads the rules that the section names and compiles them.
  * @throws Fault RULES_INVALID with every problem of every rule file.
  */
-export function createRuleEngine(
-  config: RulesConfig,
-  deps: { baseDir: string; counts?: RuleCounts },
-): RuleEngine {
+export function createRuleEngine(config: RulesConfig, deps: EngineDeps): RuleEngine {
+  return atOnce(buildEngine(config, deps));
+}
+
+/** The same in slices, beside requests that are being served: a reload must not hold them up. */
+export function loadRuleEngine(config: RulesConfig, deps: EngineDeps): Promise<RuleEngine> {
+  return inSlices(buildEngine(config, deps));
+}
+
+type EngineDeps = Readonly<{ baseDir: string; counts?: RuleCounts }>;
+type Building = Generator<undefined, RuleEngine>;
+
+function* buildEngine(config: RulesConfig, deps: EngineDeps): Building {
   const native = config.native === undefined ? packageRules() : resolve(deps.baseDir, config.native);
   const folders = [native, ...config.custom.map((folder) => resolve(deps.baseDir, folder))];
-  return createEngineOf(loadRuleFolders(folders), config, deps.counts);
+  return yield* joinRules(yield* readRuleFolders(folders), config, deps.counts);
 }
 
 /** An engine over rules at hand: for tests and for judging one rule by itself. */
 export function createEngineOf(
   rules: readonly Rule[],
   config: RulesConfig,
-  counts: RuleCounts = noRuleCounts(),
+  counts?: RuleCounts,
 ): RuleEngine {
+  return atOnce(joinRules(rules, config, counts));
+}
+
+/** A set of patterns takes a while to compile: one at a time. */
+function* joinRules(rules: readonly Rule[], config: RulesConfig, counts = noRuleCounts()): Building {
   const active = rules.filter((rule) => rule.paranoiaLevel <= config.paranoiaLevel);
   const ofKind = (kind: SetKind): RuleBook['kinds'][SetKind] => {
     const mine = active.filter((rule) => [...rule.targets].some((target) => setKind(target) === kind));
     return { rules: mine, set: createRuleSet(mine, { onOverflow: () => void counts.setOverflows++ }) };
   };
-  const book: RuleBook = {
-    config,
-    counts,
-    kinds: { text: ofKind('text'), header: ofKind('header'), path: ofKind('path'), file: ofKind('file') },
-  };
+  const text = ofKind('text');
+  yield;
+  const header = ofKind('header');
+  yield;
+  const path = ofKind('path');
+  yield;
+  const book: RuleBook = { config, counts, kinds: { text, header, path, file: ofKind('file') } };
   return {
     inspectHead: createHeadInspector(book),
     openBody: (facts) => openBody(book, facts),

@@ -8,6 +8,7 @@ import { parse } from 'yaml';
 import { z } from 'zod';
 import { Fault } from '../core/errors.js';
 import type { Severity } from '../core/finding.js';
+import { atOnce } from '../core/pacer.js';
 import type { Rule, RuleExample } from './rule.js';
 import { DEFAULT_TARGETS, TARGETS } from './rule.js';
 import { TRANSFORMATION_NAMES } from './transform/index.js';
@@ -50,17 +51,18 @@ const RULE_FILES_MAX = 20_000;
  * @throws Fault RULES_INVALID with every problem found: file, rule id, position.
  */
 export function loadRules(dir: string): Rule[] {
-  return loadRuleFolders([dir]);
+  return atOnce(readRuleFolders([dir]));
 }
 
-/** As `loadRules`; ids are unique over all folders. */
-export function loadRuleFolders(dirs: readonly string[]): Rule[] {
+/** As `loadRules`, yielding after each file; ids are unique over all folders. */
+export function* readRuleFolders(dirs: readonly string[]): Generator<undefined, Rule[]> {
   const problems: string[] = [];
   const rules: Rule[] = [];
   const seen = new Map<string, string>();
   for (const dir of dirs) {
     for (const file of listRuleFiles(dir, problems)) {
       const rule = readRule(file, relative(dir, file), problems);
+      yield;
       if (rule === undefined) continue;
       const other = seen.get(rule.id);
       if (other !== undefined) problems.push(`${rule.file} (${rule.id}): the id is taken by ${other}`);

@@ -5,6 +5,7 @@ import { bench, until, type Bench } from '../support/case.js';
 import { DnsServer } from '../support/dns-server.js';
 import { EchoUpstream, ok } from '../support/echo-upstream.js';
 import { fullConfig, type ConfigTree } from '../support/gate.js';
+import { pingsDuring } from '../support/pings.js';
 import { exchange, RawConnection, request } from '../support/raw-client.js';
 
 const FIRST = '127.0.0.1';
@@ -122,11 +123,14 @@ t.test('a reload breaks no request that is still being judged', async (test) => 
   test.ok(await until(inFlight, 10_000), 'five are being judged');
   at.gate.reload();
   const said = () => at.gate.lines.some((line) => line.includes('"reloaded"'));
-  test.ok(await until(said, 20_000), 'reloaded');
-  await sleep(200);
+  const pings = await pingsDuring(at.gate.port, () => until(said, 20_000));
+  test.ok(said(), 'reloaded');
+  test.equal(pings.failed, 0, 'others are served meanwhile', pings);
+  test.ok(pings.medianMs < 400 && pings.longestMs < 3000, 'in time', pings);
   for (const upload of uploads) await upload.send('cde');
   const answers = await Promise.all(uploads.map((upload) => upload.read()));
   test.strictSame([...new Set(answers.map(({ status }) => status))], [200], 'they go where they began');
-  test.equal(at.first.completed, 5, 'to the origin of their config');
+  const uploaded = at.first.requests.filter(({ target, complete }) => target === '/upload' && complete);
+  test.equal(uploaded.length, 5, 'to the origin of their config');
   for (const upload of uploads) upload.destroy();
 });

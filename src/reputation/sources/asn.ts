@@ -7,7 +7,8 @@ import { readFile } from 'node:fs/promises';
 import { LRUCache } from 'lru-cache';
 import { Reader } from 'maxmind';
 import { parseIpv4 } from '../../core/address.js';
-import { createPacer, implausible, reason, unreadable } from '../lines.js';
+import { createPacer } from '../../core/pacer.js';
+import { implausible, reason, unreadable } from '../lines.js';
 import { createIpv4Walk } from '../mmdb-tree.js';
 import type { FeedFile, Source, Version } from '../source.js';
 
