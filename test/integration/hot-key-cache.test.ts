@@ -5,6 +5,7 @@ import { steadyClock } from '../../src/core/clock.js';
 import { createIdentities } from '../../src/identity/index.js';
 import { claimedRequest } from '../../src/identity/claimed.js';
 import { identitySection } from '../../src/identity/config.js';
+import { algorithms } from '../../src/limits/algorithms/index.js';
 import { limitsSection } from '../../src/limits/config.js';
 import { createInspector, hotKeyCache, redisStore } from '../../src/limits/index.js';
 import type { Check, CounterStore } from '../../src/limits/limiter-contract.js';
@@ -98,14 +99,14 @@ t.test('an identity in Redis is shown and set back', { skip: redisMissing }, asy
   const { stores } = await open(test, 1);
   const [store] = stores;
   const identity = identitySection.parse({});
-  const algorithms = ['fixed-window', 'sliding-log', 'sliding-counter', 'leaky-bucket', 'token-bucket'] as const;
-  const policies = algorithms.map((algorithm) => ({ name: algorithm, algorithm, limit: '10/min' }));
+  const names = algorithms.map(({ name }) => name);
+  const policies = names.map((algorithm) => ({ name: algorithm, algorithm, limit: '10/min' }));
   const inspector = createInspector(limitsSection.parse({ policies }), {
     store: store!,
     identities: createIdentities(identity, 'key'),
   });
   const claimed = claimedRequest({ ip: '192.0.2.1' }, identity, 64)!;
-  for (const algorithm of algorithms) {
+  for (const algorithm of names) {
     const of = { ...claimed, policy: algorithm, matching: false };
     const key = `rl:ip:{192.0.2.1}:${algorithm}/${algorithm}/60000`;
     const check = { ...hot(10), algorithm, key, windowMs: 60_000 };
