@@ -17,6 +17,8 @@ export type AdminState = Readonly<{
   notReady(): string | undefined;
   /** How each configured reputation feed stands; none of them holds readiness up. */
   feeds(): readonly unknown[];
+  /** Where limits are counted, and whether that works; without it they follow their onFailure. */
+  limitStore(): Readonly<{ store: 'embedded' | 'redis'; state: 'ok' | 'degraded'; why?: string }>;
   metrics(): Promise<string>;
   /** Latest first. */
   decisions(): readonly DecisionEvent[];

@@ -14,6 +14,7 @@ async function open(test: Test, state: Partial<AdminState> = {}, options: Partia
   const whole: AdminState = {
     notReady: () => undefined,
     feeds: () => [{ feed: 'tor', state: 'waiting' }],
+    limitStore: () => ({ store: 'embedded', state: 'ok' }),
     metrics: () => Promise.resolve('tidegate_up 1\n'),
     decisions: () => [{ requestId: 'r-1' } as DecisionEvent],
     controls: () => ({ mode: 'enforce' }),

@@ -14,7 +14,14 @@ export type FleetHooks = Readonly<{
   onGone: (member: Member, how: string, restartMs: number | undefined) => void;
 }>;
 
-export type Member = Readonly<{ id: number; pid: number; channel: Channel; startedMs: number }>;
+/** `place`: which of the fixed number of places it fills, from 0; `id` is never given twice. */
+export type Member = Readonly<{
+  id: number;
+  place: number;
+  pid: number;
+  channel: Channel;
+  startedMs: number;
+}>;
 
 export type Fleet = {
   start(count: number): void;
@@ -28,7 +35,7 @@ export type Fleet = {
 };
 
 /** One of the fixed number of places that the fleet keeps filled. */
-type Place = { deaths: number };
+type Place = { readonly index: number; deaths: number };
 
 const KILL_WAIT_MS = 2_000;
 const LOOK_MS = 20;
@@ -47,6 +54,7 @@ export function createFleet(script: string, hooks: FleetHooks): Fleet {
     const channel = ipcChannel(worker, () => worker.isConnected());
     const member: Member = {
       id: worker.id,
+      place: place.index,
       pid: worker.process.pid ?? 0,
       channel,
       startedMs: performance.now(),
@@ -79,7 +87,7 @@ export function createFleet(script: string, hooks: FleetHooks): Fleet {
   };
   return {
     start(count) {
-      for (let index = 0; index < count; index++) open({ deaths: 0 });
+      for (let index = 0; index < count; index++) open({ index, deaths: 0 });
     },
     members: () => [...members.values()].map((entry) => entry.member),
     // By the process that was forked, never by a number that another may have by now.

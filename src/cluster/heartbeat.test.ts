@@ -8,7 +8,7 @@ function setUp() {
   const hung: number[] = [];
   const heartbeat = createHeartbeat({ timeoutMs: () => 1_000, onHung: ({ id }) => void hung.push(id) });
   const [here, there] = channelPair();
-  const member: Member = { id: 1, pid: 1001, channel: here, startedMs: 0 };
+  const member: Member = { id: 1, pid: 1001, channel: here, startedMs: 0, place: 0 };
   let pings = 0;
   there.on(TOPICS.ping, () => void pings++);
   const alive = heartbeat.watch(member);

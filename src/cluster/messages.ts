@@ -15,6 +15,8 @@ export const TOPICS = {
   swapped: 'cluster.swapped',
   /** supervisor → worker: finish what is under way, then end. */
   drain: 'cluster.drain',
+  /** worker → supervisor: where it counts, and whether that works. */
+  limitStore: 'cluster.limit-store',
   askMetrics: 'cluster.metrics.ask',
   metrics: 'cluster.metrics',
   /** worker → supervisor: the latest decisions that did not simply pass. */
@@ -31,8 +33,15 @@ export const TOPICS = {
 /** `version`: of the config it opened with; a newer one may have been handed out meanwhile. */
 export type Ready = { listen: string[]; rules: number; version: number };
 export type Swapped = { version: number; problem?: string };
+/** `why`: the code of the fault that led to it; absent where the store answers. */
+export type LimitStoreHealth = Readonly<{
+  store: 'embedded' | 'redis';
+  state: 'ok' | 'degraded';
+  why?: string;
+}>;
 export type Failed = { problem: string };
 /**
+ * `node`: names this gate among those that share its limits; `place`: the worker's among its own.
  * `credentials`: certificate and key for each listener in turn, as the supervisor read them, so that a worker
  * which replaces another does not depend on what lies on the disk by then.
  */
@@ -41,6 +50,8 @@ export type SnapshotMessage<Config> = {
   config: Config;
   hashKey: string;
   workers: number;
+  node: string;
+  place: number;
   credentials: readonly (Readonly<{ cert: string; key: string }> | null)[];
 };
 export type Notables = readonly DecisionEvent[];

@@ -2,7 +2,7 @@ import t from 'tap';
 import { channelPair } from '../core/channel.js';
 import { createRoster } from './roster.js';
 
-const member = (id: number) => ({ id, pid: 1000 + id, channel: channelPair()[0], startedMs: 0 });
+const member = (id: number) => ({ id, place: 0, pid: 1000 + id, channel: channelPair()[0], startedMs: 0 });
 
 t.test('waiting ends when the wish comes true, for everybody who waits', async (test) => {
   const roster = createRoster();

@@ -2,7 +2,7 @@
 import type { MetricSnapshot } from '../telemetry/metrics.js';
 import type { FeedStatus } from '../reputation/source.js';
 import type { Member } from './fleet.js';
-import type { Ready } from './messages.js';
+import type { LimitStoreHealth, Ready } from './messages.js';
 
 export type WorkerState = {
   readonly member: Member;
@@ -16,6 +16,8 @@ export type WorkerState = {
   metrics: MetricSnapshot | undefined;
   /** How its feeds stood, and when it said so (steady clock). */
   feeds: Readonly<{ statuses: readonly FeedStatus[]; atMs: number }> | undefined;
+  /** Where it counts and whether that works, as it said last. */
+  limits: LimitStoreHealth | undefined;
 };
 
 export type Roster = {
@@ -47,6 +49,7 @@ export function createRoster(): Roster {
         refused: undefined,
         metrics: undefined,
         feeds: undefined,
+        limits: undefined,
       };
       states.set(member.id, state);
       return state;

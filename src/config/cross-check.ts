@@ -24,9 +24,12 @@ const FILES: readonly (readonly [path: Path, kind: FileKind])[] = [
   [['reputation', 'tor', 'file'], 'file'],
   [['reputation', 'asn', 'database'], 'file'],
   [['rules', 'native'], 'folder'],
+  [['redis', 'tls', 'ca'], 'file'],
+  [['redis', 'tls', 'cert'], 'file'],
+  [['redis', 'tls', 'key'], 'file'],
   [['log', 'file'], 'writable'],
 ];
-const NOT_YET = ['redis', 'kafka'];
+const NOT_YET = ['kafka'];
 
 /** `baseDir` is where relative paths start; without `checks` no file is looked at. */
 export function crossCheck(raw: unknown, baseDir: string, checks: Checks | undefined): Problem[] {

@@ -75,7 +75,7 @@ t.strictSame(
   linesOf(
     `wrokers: 2\nmode: loud\ncaps:\n  headers: 3\ntimeouts:\n  connect: x\n${SITE}\nredis: { url: nope }\n`,
   ).map((line) => /^gate\.yaml:(\d+): ([^:]+):/.exec(line)?.slice(1).join(' ')),
-  ['1 wrokers', '2 mode', '4 caps.headers', '6 timeouts.connect', '8 redis'],
+  ['1 wrokers', '2 mode', '4 caps.headers', '6 timeouts.connect', '8 redis.url'],
   'all problems are told at once, each with its line',
 );
 

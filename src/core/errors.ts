@@ -107,6 +107,46 @@ export const FAULTS = {
     message: 'the admin listener at {url} did not answer as expected: {why}',
     remedy: 'is the gate running with this config? `admin.listen` and the token in {env} must be the same',
   },
+  REDIS_SETTINGS: {
+    message: 'cannot use the redis settings: {why}',
+    remedy: 'correct `redis` in the config, its files and its environment variables',
+  },
+  REDIS_UNREACHABLE: {
+    message: 'cannot reach Redis at {address}: {why}',
+    remedy: 'check that it runs and `redis` in the config; until then limits follow `limits.onFailure`',
+  },
+  REDIS_TIMEOUT: {
+    message: 'Redis did not answer within {ms} ms',
+    remedy: 'limits follow `limits.onFailure`; look at the load of Redis and the network, or raise `redis.deadline`',
+  },
+  REDIS_LOADING: {
+    message: 'Redis still loads its data',
+    remedy: 'limits follow `limits.onFailure` until it has; nothing to do',
+  },
+  REDIS_BUSY: {
+    message: 'Redis is busy with a script that does not end',
+    remedy: 'limits follow `limits.onFailure`; find the script (SLOWLOG) and end it with SCRIPT KILL',
+  },
+  REDIS_OOM: {
+    message: 'Redis is full: it refuses to write above its maxmemory',
+    remedy: 'limits follow `limits.onFailure`; raise maxmemory, or let keys with a time to live be evicted',
+  },
+  REDIS_READONLY: {
+    message: 'Redis at {address} is a replica that takes no writes',
+    remedy: 'limits follow `limits.onFailure`; let `redis` name the master, or use `redis.sentinel`',
+  },
+  REDIS_AUTH: {
+    message: 'Redis at {address} refused us: {why}',
+    remedy: 'check user and password, and that the ACL user may run EVALSHA, SCRIPT and the commands on its keys',
+  },
+  REDIS_CLUSTER: {
+    message: 'Redis Cluster cannot serve the key: {why}',
+    remedy: 'limits follow `limits.onFailure`; check `redis-cli --cluster check`',
+  },
+  REDIS_SCRIPT: {
+    message: 'Redis could not run the counting script: {why}',
+    remedy: 'limits follow `limits.onFailure`; report this with the cause below',
+  },
   STATE_UNREADABLE: {
     message: 'cannot read saved state from {file}: {why}',
     remedy: 'it starts empty; delete the file if this repeats',

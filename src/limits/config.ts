@@ -220,6 +220,12 @@ export const limitsSection = z
       .max(1_000_000)
       .default(10_000)
       .describe('Counts on answers that may be under way to the store at once; further ones are dropped.'),
+    nodes: z
+      .int()
+      .min(1)
+      .max(1000)
+      .optional()
+      .describe('How many gates share the limits in Redis; where absent they count each other there.'),
     keysMax: z
       .number()
       .int()

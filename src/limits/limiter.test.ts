@@ -210,7 +210,8 @@ t.test('while the store is away each policy follows its onFailure', async (t) =>
     checkAll: () => Promise.reject(new Error('down')),
     close: async () => undefined,
   };
-  const { passing: local } = setUp(only({ limit: '40/min' }), { store: down, share: 4 });
+  const share = () => ({ nodes: 2, rank: 0, workers: 2, worker: 0 });
+  const { passing: local } = setUp(only({ limit: '40/min' }), { store: down, share });
   t.equal(await local(100, () => ({})), 10, 'local: this worker holds its share');
   const { send: pass } = setUp(only({ limit: '1/min', onFailure: 'pass' }), { store: down });
   for (let call = 0; call < 3; call++)

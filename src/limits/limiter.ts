@@ -16,6 +16,7 @@ import { foldPath, type Target } from './match.js';
 import { createOnAnswer } from './on-answer.js';
 import { ask, type Asked, canWiden, compilePolicy, waitsForBody } from './policy.js';
 import { createSharedAddresses, type AddressBook } from './shared-address.js';
+import { nothingLeft, type Share, shareOf, WHOLE } from './share.js';
 import { memoryStore } from './stores/memory.js';
 
 const LOCAL_KEYS_MAX = 20_000;
@@ -24,10 +25,8 @@ export type LimiterDeps = Readonly<{
   store: CounterStore;
   identities: Identities;
   clock: Clock;
-  /**
-   * How many workers share the limits: while the store is away each holds limit / share, rounded up. From 1.
-   */
-  share?: number;
+  /** Who shares the limits now: while the store is away each holds its part. Absent: nobody else. */
+  share?: () => Share;
   /** Told each time the store could not answer. */
   onStoreFailure?: (fault: unknown) => void;
   baseDir?: string;
@@ -135,25 +134,33 @@ export function createLimiter(config: LimitsConfig, deps: LimiterDeps): Limiter 
 
 /**
  * What holds while the store is away. The local store counts along with every request that passes, so that it
- * is warm when it is needed; each worker holds limit / share, rounded up.
+ * is warm when it is needed; each worker holds its share.
  */
 function createStandIn(
   config: LimitsConfig,
-  { clock, share = 1, onStoreFailure = () => undefined }: LimiterDeps,
+  { clock, share = () => WHOLE, onStoreFailure = () => undefined }: LimiterDeps,
 ) {
   const local = memoryStore({ clock, keysMax: LOCAL_KEYS_MAX });
-  const portion = (limit: number, cost: number): number => Math.max(cost, Math.ceil(limit / share));
-  const shared = (check: Check): Check => {
-    if (share === 1) return check;
-    return { ...check, limit: portion(check.limit, check.cost), burst: portion(check.burst, check.cost) };
+  const shared = ({ check, policy }: Asked): Check | undefined =>
+    shareOf(check, policy.config.exact, share());
+  /** All or nothing here too. */
+  const take = (asked: readonly Asked[]): readonly CheckResult[] => {
+    const checks = asked.map(shared);
+    const whole = checks.filter((check) => check !== undefined);
+    if (whole.length === checks.length) return local.checkAll(whole);
+    const peeked = whole.map((check): Check => ({ ...check, op: 'peek' }));
+    const left = local.checkAll(peeked)[Symbol.iterator]();
+    return asked.map(({ check }, at) =>
+      checks[at] === undefined ? nothingLeft(check) : left.next().value!,
+    );
   };
   return {
     /** What an answer has decided: taken or given back. */
-    count: (check: Check): void => void local.checkAll([shared(check)]),
+    count: (asked: Asked): void => void take([asked]),
     warm(asked: readonly Asked[], results: readonly CheckResult[]): void {
       if (!results.every((result) => result.allowed)) return;
-      for (const { policy, check, alarm } of asked) {
-        if (policy.onFailure === 'local' && !alarm) local.checkAll([shared(check)]);
+      for (const one of asked) {
+        if (one.policy.onFailure === 'local' && !one.alarm) take([one]);
       }
     },
     /** `owe`: told what was counted here. */
@@ -166,7 +173,7 @@ function createStandIn(
       const all = asked.flat();
       const findings: Finding[] = [];
       for (const group of groups(all.filter(({ policy, alarm }) => policy.onFailure === 'local' && !alarm))) {
-        const results = local.checkAll(group.map(({ check }) => shared(check)));
+        const results = take(group);
         owe(group, results);
         findings.push(...findingsFor(group, results, config.points));
       }

@@ -23,7 +23,7 @@ type Owed = Readonly<{ asked: Asked; local: boolean }>;
 export type OnAnswerDeps = Readonly<{
   store: CounterStore;
   /** Counts in the stand-in too, so that it stays warm. */
-  countLocally: (check: Check) => void;
+  countLocally: (asked: Asked) => void;
   inFlightMax: number;
 }>;
 
@@ -45,7 +45,7 @@ export function createOnAnswer({ store, countLocally, inFlightMax }: OnAnswerDep
 
   function send({ asked, local }: Owed, op: 'take' | 'give'): void {
     const check: Check = { ...asked.check, op };
-    if (asked.policy.onFailure === 'local') countLocally(check);
+    if (asked.policy.onFailure === 'local') countLocally({ ...asked, check });
     if (local) return;
     if (counts.inFlight >= inFlightMax) {
       counts.dropped++;

@@ -10,12 +10,14 @@ import { createIdentities } from '../identity/index.js';
 import { createLimiter } from '../limits/limiter.js';
 import type { AddressBook } from '../limits/shared-address.js';
 import type { CounterStore, LimiterStats } from '../limits/limiter-contract.js';
+import type { Share } from '../limits/share.js';
 import { createPipeline, type Run } from '../pipeline/run.js';
 import { stagesOf } from '../pipeline/stages/index.js';
 import type { Snapshot } from '../proxy/exchange.js';
 import { createSiteLookup } from '../proxy/host.js';
 import { createResolver, type Resolver } from '../proxy/resolver.js';
 import { createUpstreams } from '../proxy/upstream.js';
+import { redisSettings } from '../redis/settings.js';
 import type { Reputation } from '../reputation/contract.js';
 import { createReputation, type ReputationEngine } from '../reputation/reputation.js';
 import { loadRuleEngine, type RuleCounts } from '../rules/index.js';
@@ -33,8 +35,8 @@ export type EngineDeps = Readonly<{
   log: Log;
   /** The same for all workers, so that a session hashes alike everywhere. */
   hashKey: string;
-  /** How many workers share a limit; the local fallback takes its part. */
-  share?: number;
+  /** Who shares a limit; the local fallback takes its part. */
+  share?: () => Share;
   resolver?: Resolver;
   /** Last good addresses of names, kept from one config to the next. */
   lastGood?: Map<string, readonly string[]>;
@@ -60,6 +62,8 @@ export type Engines = Readonly<{
 export async function buildEngines(config: Config, deps: EngineDeps): Promise<Engines> {
   const { baseDir } = config;
   const { clock, log, channel } = deps;
+  // What can be wrong without a connection shows here, at check and at start.
+  if (config.redis !== undefined) redisSettings(config.redis, { baseDir });
   const { ruleCounts } = deps;
   const rules = await loadRuleEngine(config.rules, {
     baseDir,

@@ -1,5 +1,6 @@
 /** What the supervisor shows on its admin listener: readiness, the sum of all metrics, controls. */
 import type { AdminState } from '../admin/route.js';
+import type { LimitStoreHealth } from '../cluster/messages.js';
 import type { Retired } from '../cluster/retired.js';
 import type { Roster, WorkerState } from '../cluster/roster.js';
 import type { Config } from '../config/schema.js';
@@ -49,6 +50,7 @@ export function adminState(view: View): AdminState {
   return {
     notReady: () => notReady(view),
     feeds: () => feedsOf(view),
+    limitStore: () => limitStore(view),
     metrics: () => collect(view, own),
     decisions: () => view.notable,
     controls: () => controls(view),
@@ -111,6 +113,12 @@ function notReady(view: View): string | undefined {
     case 'stopping':
       return 'the gate is draining';
   }
+}
+
+/** Degraded where one worker says so: its limits follow their onFailure. */
+function limitStore({ roster }: View): LimitStoreHealth {
+  const told = roster.ready().flatMap(({ limits }) => (limits === undefined ? [] : [limits]));
+  return told.find(({ state }) => state === 'degraded') ?? told[0] ?? { store: 'embedded', state: 'ok' };
 }
 
 async function collect(view: View, own: Metrics): Promise<string> {

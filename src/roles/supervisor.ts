@@ -63,6 +63,7 @@ class Supervision implements Supervisor {
   private credentials: ReturnType<typeof readCredentials> = [];
   private version = 1;
   private hashKey = randomHashKey();
+  private readonly node = randomHashKey();
   private readonly roster = createRoster();
   private readonly dead = createRetired();
   private readonly notable: DecisionEvent[] = [];
@@ -288,6 +289,8 @@ class Supervision implements Supervisor {
       config: this.pinned ? pinPorts(this.config, this.addresses) : this.config,
       hashKey: this.hashKey,
       workers: this.workerCount(),
+      node: this.node,
+      place: state.member.place,
       credentials: this.credentials.map((pair) => pair ?? null),
     };
     state.member.channel.send(TOPICS.snapshot, message);

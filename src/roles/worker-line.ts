@@ -2,6 +2,7 @@
 import {
   TOPICS,
   type Failed,
+  type LimitStoreHealth,
   type Notables,
   type Ready,
   type Swapped,
@@ -48,6 +49,7 @@ export function followWorker(state: WorkerState, hooks: WorkerHooks): void {
   on<FeedStatus[]>(TOPICS.feeds, (statuses) => {
     state.feeds = { statuses, atMs: steadyClock.nowMs() };
   });
+  on<LimitStoreHealth>(TOPICS.limitStore, (health) => void (state.limits = health));
   on<Notables>(TOPICS.notable, hooks.notable);
   on<Failed>(TOPICS.failed, ({ problem }) => hooks.failed(problem));
 }

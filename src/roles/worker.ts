@@ -20,6 +20,8 @@ import { createEventLog, type EventLog } from '../telemetry/log.js';
 import { createMetrics, type Metrics } from '../telemetry/metrics.js';
 import { createTelemetry, type Telemetry } from '../telemetry/telemetry.js';
 import { buildEngines, type Engines } from './engines.js';
+import { createLimitStores, type LimitStores } from './limit-stores.js';
+import { limitGauges } from './limit-gauges.js';
 
 const FAULT_NOTE_MS = 10_000;
 
@@ -30,6 +32,7 @@ type Parts = {
   config: Config;
   readonly log: EventLog;
   readonly metrics: Metrics;
+  readonly stores: LimitStores;
   readonly flush: () => void;
 };
 
@@ -47,7 +50,7 @@ export function runWorker(id: number): void {
       parts = await open(message, { channel, store, lastGood, addressBook, id });
       return;
     }
-    await swap(parts, message, { channel, store, lastGood, addressBook });
+    await swap(parts, message, { channel, lastGood, addressBook });
   };
   channel.on(TOPICS.snapshot, (body) => {
     const message = body as SnapshotMessage<Config>;
@@ -95,18 +98,26 @@ async function open(message: SnapshotMessage<Config>, deps: OpenDeps): Promise<P
     metrics,
     notable: notables.push,
   });
+  const stores = createLimitStores({
+    embedded: store,
+    log: log.note,
+    node: message.node,
+    workers: message.workers,
+    worker: message.place,
+    onHealth: (health) => channel.send(TOPICS.limitStore, health),
+  });
   const engines = await buildEngines(config, {
-    store,
+    ...(await stores.prepare(config)),
     channel,
     lastGood,
     addressBook,
     clock: systemClock,
     log: (level, text, fields) => log.note(level, text, fields),
     hashKey: message.hashKey,
-    share: message.workers,
     ruleCounts,
     onFault: quietly(log),
   });
+  stores.keep();
   const gate = createGate({
     snapshot: engines.snapshot,
     credentials: message.credentials.map((pair) => pair ?? undefined),
@@ -119,9 +130,10 @@ async function open(message: SnapshotMessage<Config>, deps: OpenDeps): Promise<P
     telemetry.flush();
     notables.flush();
   };
-  const parts: Parts = { gate, engines, config, log, metrics, flush, ruleCounts };
+  const parts: Parts = { gate, engines, config, log, metrics, stores, flush, ruleCounts };
   const limits = (): LimiterStats => parts.engines.limitStats();
   registerGauges({ metrics, gate, log, telemetry, notables, store, channel, limits, ruleCounts });
+  limitGauges(metrics, stores);
   const listen = await gate.listen();
   channel.send(TOPICS.ready, { listen, rules: engines.ruleCount, version: message.version });
   return parts;
@@ -171,17 +183,22 @@ function registerGauges(gauged: Gauged): void {
 async function swap(
   parts: Parts,
   message: SnapshotMessage<Config>,
-  deps: Omit<OpenDeps, 'id'>,
+  { channel, lastGood, addressBook }: Omit<OpenDeps, 'store' | 'id'>,
 ): Promise<void> {
-  const { log, ruleCounts } = parts;
+  const { log, stores, ruleCounts } = parts;
   const engines = await buildEngines(message.config, {
-    ...deps,
+    ...(await stores.prepare(message.config)),
+    channel,
+    lastGood,
+    addressBook,
     clock: systemClock,
     log: (level, text, fields) => log.note(level, text, fields),
     hashKey: message.hashKey,
-    share: message.workers,
     ruleCounts,
     onFault: quietly(log),
+  }).catch((error: unknown) => {
+    stores.abandon();
+    throw error;
   });
   const before = parts.engines;
   parts.engines = engines;
@@ -192,7 +209,8 @@ async function swap(
     message.credentials.map((pair) => pair ?? undefined),
   );
   log.reopen();
-  deps.channel.send(TOPICS.swapped, { version: message.version });
+  stores.keep();
+  channel.send(TOPICS.swapped, { version: message.version });
   // Requests under way keep the old engines; their pools close once idle.
   before.close().catch((error: unknown) => log.note('warn', describeFault(error)));
 }

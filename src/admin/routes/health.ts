@@ -13,7 +13,7 @@ export const readyz: AdminRoute = {
   answer(state) {
     const why = state.notReady();
     const feeds = state.feeds();
-    if (why === undefined) return ok({ status: 'ready', feeds });
+    if (why === undefined) return ok({ status: 'ready', limits: state.limitStore(), feeds });
     return { status: 503, type: 'json', body: { status: 'not ready', reason: why, feeds } };
   },
 };

@@ -1,0 +1,151 @@
+/**
+ * Where a worker counts: in the supervisor, or in Redis where the config names one. A reload that changes
+ * `redis` opens the new store first and closes the old one once nothing uses it; any other keeps it open.
+ */
+import type { LimitStoreHealth } from '../cluster/messages.js';
+import type { Config } from '../config/schema.js';
+import type { Fault } from '../core/errors.js';
+import { liveNodes } from '../limits/live-nodes.js';
+import type { CounterStore } from '../limits/limiter-contract.js';
+import type { Share } from '../limits/share.js';
+import { guardedStore, type GuardStats } from '../limits/stores/guarded.js';
+import { redisStore } from '../limits/stores/redis.js';
+import { connectRedis, type RedisStats } from '../redis/client.js';
+import type { RedisConfig } from '../redis/config.js';
+import { loadCheckScript } from '../redis/scripts.js';
+import { redisSettings } from '../redis/settings.js';
+import type { Log } from './engines.js';
+
+/** One store in use, and who shares its limits. */
+export type OpenStore = Readonly<{ store: CounterStore; share: () => Share }>;
+
+export type LimitStores = Readonly<{
+  /** The store for this config; not in use before `keep`. Waits a moment for a first connection. */
+  prepare(config: Config): Promise<OpenStore>;
+  /** The prepared store is in use from now on; the one before closes. */
+  keep(): void;
+  /** The prepared store is not needed. */
+  abandon(): void;
+  stats(): (GuardStats & RedisStats) | undefined;
+  nodes(): number;
+}>;
+
+export type LimitStoresDeps = Readonly<{
+  embedded: CounterStore;
+  log: Log;
+  /** The same for all workers of this gate, different for every gate. */
+  node: string;
+  workers: number;
+  /** This worker's place among them, from 0. */
+  worker: number;
+  onHealth: (health: LimitStoreHealth) => void;
+}>;
+
+type Held = OpenStore &
+  Readonly<{ text: string; nodes: () => number; stats: LimitStores['stats']; close: () => Promise<void> }>;
+
+const FIRST_CONNECT_MS = 1_000;
+
+export function createLimitStores(deps: LimitStoresDeps): LimitStores {
+  let current: Held | undefined;
+  let next: Held | undefined;
+  const drop = (held: Held | undefined): void => {
+    if (held === undefined || held === current) return;
+    held.close().catch((error: unknown) => deps.log('warn', String(error)));
+  };
+  return {
+    async prepare(config) {
+      const text = JSON.stringify([config.redis, config.limits.nodes]);
+      next = current?.text === text ? current : await open(text, config, deps);
+      return next;
+    },
+    keep() {
+      const before = current;
+      current = next;
+      drop(before);
+    },
+    abandon: () => drop(next),
+    stats: () => current?.stats(),
+    nodes: () => current?.nodes() ?? 1,
+  };
+}
+
+async function open(text: string, config: Config, deps: LimitStoresDeps): Promise<Held> {
+  const { redis, limits, baseDir } = config;
+  const { workers, worker } = deps;
+  if (redis !== undefined) {
+    const { hashKeyEnv } = config.identity;
+    if (worker === 0 && process.env[hashKeyEnv] === undefined)
+      deps.log('warn', `${hashKeyEnv} is not set: every gate counts sessions and users for itself`);
+    return openRedis(text, { redis, nodes: limits.nodes, baseDir }, deps);
+  }
+  deps.onHealth({ store: 'embedded', state: 'ok' });
+  return {
+    text,
+    store: deps.embedded,
+    share: () => ({ nodes: 1, rank: 0, workers, worker }),
+    nodes: () => 1,
+    stats: () => undefined,
+    close: async () => undefined,
+  };
+}
+
+type Shared = Readonly<{ redis: RedisConfig; nodes: number | undefined; baseDir: string }>;
+
+async function openRedis(text: string, shared: Shared, deps: LimitStoresDeps): Promise<Held> {
+  const { redis, nodes, baseDir } = shared;
+  const { workers, worker } = deps;
+  const settings = redisSettings(redis, { baseDir });
+  const client = connectRedis(settings, loadCheckScript());
+  const { ramp, probeEvery, ...breaker } = redis.breaker;
+  const guarded = guardedStore(redisStore(client), {
+    deadlineMs: redis.deadline,
+    inFlightMax: redis.inFlightMax,
+    breaker: { ...breaker, rampMs: ramp, probeEveryMs: probeEvery },
+    onState: reporter(deps, settings.address),
+  });
+  deps.onHealth({ store: 'redis', state: 'ok' });
+  const living = liveNodes({
+    node: deps.node,
+    ...(nodes === undefined ? {} : { fixed: nodes }),
+    evaluate: (source, call) =>
+      client.evaluate(source, call).catch((fault: Fault) => {
+        // A gate without traffic would else not notice that Redis is gone.
+        if (fault.code === 'REDIS_UNREACHABLE') guarded.trip(fault);
+        throw fault;
+      }),
+    ready: client.settled(FIRST_CONNECT_MS),
+  });
+  await living.first;
+  return {
+    text,
+    store: guarded,
+    share: () => {
+      const { count, rank } = living.current();
+      return { nodes: count, rank, workers, worker };
+    },
+    nodes: () => living.current().count,
+    stats: () => ({ ...guarded.stats(), ...client.stats() }),
+    async close() {
+      living.close();
+      await guarded.close();
+    },
+  };
+}
+
+/** Each change is told once, however many requests meet it. */
+function reporter({ log, onHealth }: LimitStoresDeps, address: string) {
+  let told = false;
+  return (state: GuardStats['state'], fault: Fault | undefined): void => {
+    if (state === 'open' && !told) {
+      told = true;
+      const { code, remedy, message } = fault ?? { code: 'STORE_FAILED', remedy: '', message: '' };
+      log('warn', `limits: Redis is left alone, limits.onFailure holds: ${message}`, { code, remedy });
+      onHealth({ store: 'redis', state: 'degraded', why: code });
+    } else if (state === 'closed' && told) {
+      told = false;
+      log('info', `limits: Redis at ${address} answers again`);
+      onHealth({ store: 'redis', state: 'ok' });
+    }
+  };
+}
