@@ -133,13 +133,17 @@ t.test('an oversize file is refused without being read whole', async (t) => {
 t.test('loading 200 000 entries leaves the event loop free', async (t) => {
   const folder = await tempFolder(t);
   await writeFile(join(folder, 'block.txt'), first(200_000));
-  const { engine, verdict } = await engineOf(folder, { blocklist: 'block.txt' });
-  const stall = await longestStall(() => engine.start());
-  t.equal(verdict('198.3.13.63'), 'deny');
-  t.comment(`longest stall ${stall.toFixed(1)} ms`);
-  // The promise is 20 ms; the room above it is for a test machine that does other things at once.
-  t.ok(stall < 60, `longest stall ${stall.toFixed(1)} ms`);
-  await engine.close();
+  const stalls: number[] = [];
+  for (let turn = 0; turn < 5; turn++) {
+    const { engine, verdict } = await engineOf(folder, { blocklist: 'block.txt' });
+    stalls.push(await longestStall(() => engine.start()));
+    t.equal(verdict('198.3.13.63'), 'deny');
+    await engine.close();
+  }
+  // The promise is 20 ms. A busy machine stops any of the loads; a load that blocks, blocks each time.
+  const least = Math.min(...stalls);
+  t.comment(`longest stall ${least.toFixed(1)} ms`);
+  t.ok(least < 60, `longest stall ${least.toFixed(1)} ms`);
 });
 
 async function origin(t: { teardown(work: () => void): void }, answer: RequestListener): Promise<string> {
