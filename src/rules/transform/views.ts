@@ -5,7 +5,8 @@
  */
 import type { Transformation } from './transformation.js';
 
-const CONTROL = /[\x00-\x1f\x7f\u00ad\u200b-\u200f\u2060\ufeff]/g;
+/** A Markdown fence keeps its line: the code behind it must not become the start of the text. */
+const CONTROL = /(?:^|\n) {0,3}```[\w+-]{0,20}\r?\n|[\x00-\x1f\x7f\u00ad\u200b-\u200f\u2060\ufeff]/g;
 const SPACE_RUN = /[\s\x00]+/g;
 const LINE_COMMENT = /(?:--|#)[^\n]{0,100}\n/g;
 const CONCAT = /(['"])[ \t\n]{0,8}(?:\|\||\+|\.|)[ \t\n]{0,8}\1/g;
@@ -17,7 +18,7 @@ const SHELL_ODD = /['"\\^`$]|[{][^,{}\s]{1,60},/;
 /** NUL and other invisible characters are dropped, as in `java\tscript:`. */
 export const invisible: Transformation = {
   name: 'invisible',
-  apply: (text) => text.replace(CONTROL, ''),
+  apply: (text) => text.replace(CONTROL, (found) => (found.length > 1 ? found : '')),
 };
 
 export const commentsToSpace: Transformation = {
