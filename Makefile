@@ -24,8 +24,8 @@ check: deps ## lint, types, layering and unit tests; run it before every commit
 	npx eslint src test bench
 	npx tap --reporter=terse "src/**/*.test.ts" test/tidy.test.ts
 
-bench: build ## throughput, latency, stage times and memory; rewrites bench/RESULTS.md
-	bash bench/run.sh
+bench: build ## throughput, latency, stage times, memory into bench/RESULTS.md; with CORPUS=path the attacks too
+	CORPUS="$(CORPUS)" bash bench/run.sh
 
 attacks: build ## catch rate and false positives over labelled requests: make attacks CORPUS=path
 	node dist/test/attacks/measure.js "$(CORPUS)"

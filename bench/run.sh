@@ -1,16 +1,20 @@
 #!/usr/bin/env bash
-# Runs every benchmark and prints Markdown tables; `make bench` keeps them in bench/RESULTS.md.
+# Runs every benchmark and puts its tables into bench/RESULTS.md, each into its own part; what is written around
+# the parts stays, and so does the attacks part unless CORPUS names the labelled requests to measure with.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 for tool in wrk nginx taskset; do
   command -v "$tool" >/dev/null || { echo "bench needs $tool: apt-get install wrk nginx util-linux" >&2; exit 1; }
 done
+made="on $(date -u +%F): $(nproc) cores, Node $(node -v), $(nginx -v 2>&1 | sed 's/nginx version: //')"
+keep() { tee /dev/stderr | node dist/bench/results.js "$1"; }
 {
-  echo "# Figures"
-  echo
-  echo "Made by \`make bench\` on $(date -u +%F): $(nproc) cores, Node $(node -v), $(nginx -v 2>&1 | sed 's/nginx version: //')."
+  echo "Made by \`make bench\` $made."
   echo "The proxy alone on one core, load and origin on the other; medians of several rounds in turn. Take ratios."
   node dist/bench/throughput.js
-  node dist/bench/stages.js
-} | tee bench/RESULTS.tmp
-mv bench/RESULTS.tmp bench/RESULTS.md
+  node --expose-gc dist/bench/stages.js
+} | keep speed
+node dist/bench/memory.js | keep memory
+if [ -n "${CORPUS:-}" ]; then
+  { echo "Measured $made:"; echo; node dist/test/attacks/measure.js "$CORPUS" | sed 's/^/    /'; } | keep attacks
+fi
