@@ -1,6 +1,7 @@
 /**
- * Resident memory of one worker alone, through a real gate: at rest, and after 50 000 distinct client addresses
- * that a trusted loopback peer names in X-Forwarded-For. The counters live in the supervisor, shown beside it.
+ * Resident memory of one worker alone, through a real gate: at rest, and after 50 000 distinct client
+ * addresses that a trusted loopback peer names in X-Forwarded-For. The counters live in the supervisor, shown
+ * beside it.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
