@@ -43,19 +43,45 @@ export function compileMatch(match: MatchInput): Matcher {
   const headers = match.header === undefined ? undefined : [match.header].flat().map(compileHeader);
   return ({ site, method, host, path, headers: given }) =>
     (methods === undefined || methods.has(method)) &&
-    (paths === undefined || anyMatches(paths, path)) &&
+    (paths === undefined || pathMatches(paths, path)) &&
     (hosts === undefined || anyMatches(hosts, host)) &&
     (sites === undefined || sites.has(site)) &&
     (headers === undefined || headers.every((matches) => matches(given)));
 }
 
-/** The one spelling that paths are matched in. */
+const ODD = /;|[.\s\0]+(?:\/|$)/;
+
+/**
+ * The one spelling that paths are matched in. Path parameters go as Tomcat drops them (`/api/;x/login`,
+ * `/a;b/..;/login`), trailing dots and spaces of a segment as IIS drops them.
+ */
 export function foldPath(cleanPath: string): string {
   let path = cleanPath.toLowerCase();
-  if (path.includes(';')) path = path.replace(/;[^/]*/g, '');
+  if (ODD.test(path)) path = `/${plainSegments(path).join('/')}`;
   let end = path.length;
   while (end > 1 && path.charCodeAt(end - 1) === 47) end--;
   return end === path.length ? path : path.slice(0, end);
+}
+
+function plainSegments(path: string): string[] {
+  const kept: string[] = [];
+  for (const raw of path.split('/')) {
+    const segment = raw.split(';', 1)[0] ?? '';
+    if (segment === '..') kept.pop();
+    else {
+      const plain = segment.replace(/[.\s\0]+$/, '');
+      if (plain !== '') kept.push(plain);
+    }
+  }
+  return kept;
+}
+
+/** Rails and its like route `/login.json` as `/login`. */
+const FORMAT = /\.(?:json|xml|html)$/;
+
+function pathMatches(paths: readonly TextMatcher[], path: string): boolean {
+  if (anyMatches(paths, path)) return true;
+  return FORMAT.test(path) && anyMatches(paths, path.replace(FORMAT, ''));
 }
 
 type TextMatcher = (text: string) => boolean;
