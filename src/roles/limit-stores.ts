@@ -4,10 +4,12 @@
  */
 import type { LimitStoreHealth } from '../cluster/messages.js';
 import type { Config } from '../config/schema.js';
+import { steadyClock } from '../core/clock.js';
 import type { Fault } from '../core/errors.js';
 import { liveNodes } from '../limits/live-nodes.js';
 import type { CounterStore } from '../limits/limiter-contract.js';
 import type { Share } from '../limits/share.js';
+import { hotKeyCache } from '../limits/stores/hot-key-cache.js';
 import { guardedStore, type GuardStats } from '../limits/stores/guarded.js';
 import { redisStore } from '../limits/stores/redis.js';
 import { connectRedis, type RedisStats } from '../redis/client.js';
@@ -55,7 +57,7 @@ export function createLimitStores(deps: LimitStoresDeps): LimitStores {
   };
   return {
     async prepare(config) {
-      const text = JSON.stringify([config.redis, config.limits.nodes]);
+      const text = JSON.stringify([config.redis, config.limits.nodes, config.limits.hotKeyCache]);
       next = current?.text === text ? current : await open(text, config, deps);
       return next;
     },
@@ -77,7 +79,7 @@ async function open(text: string, config: Config, deps: LimitStoresDeps): Promis
     const { hashKeyEnv } = config.identity;
     if (worker === 0 && process.env[hashKeyEnv] === undefined)
       deps.log('warn', `${hashKeyEnv} is not set: every gate counts sessions and users for itself`);
-    return openRedis(text, { redis, nodes: limits.nodes, baseDir }, deps);
+    return openRedis(text, { redis, limits, baseDir }, deps);
   }
   deps.onHealth({ store: 'embedded', state: 'ok' });
   return {
@@ -90,10 +92,11 @@ async function open(text: string, config: Config, deps: LimitStoresDeps): Promis
   };
 }
 
-type Shared = Readonly<{ redis: RedisConfig; nodes: number | undefined; baseDir: string }>;
+type Shared = Readonly<{ redis: RedisConfig; limits: Config['limits']; baseDir: string }>;
 
 async function openRedis(text: string, shared: Shared, deps: LimitStoresDeps): Promise<Held> {
-  const { redis, nodes, baseDir } = shared;
+  const { redis, limits, baseDir } = shared;
+  const { nodes } = limits;
   const { workers, worker } = deps;
   const settings = redisSettings(redis, { baseDir });
   const client = connectRedis(settings, loadCheckScript());
@@ -117,9 +120,19 @@ async function openRedis(text: string, shared: Shared, deps: LimitStoresDeps): P
     ready: client.settled(FIRST_CONNECT_MS),
   });
   await living.first;
+  const { enabled, sync, overshoot, ...sizes } = limits.hotKeyCache;
+  const store = !enabled
+    ? guarded
+    : hotKeyCache(guarded, {
+        ...sizes,
+        clock: steadyClock,
+        peers: () => living.current().count * workers,
+        syncMs: sync,
+        overshoot: overshoot / 100,
+      });
   return {
     text,
-    store: guarded,
+    store,
     share: () => {
       const { count, rank } = living.current();
       return { nodes: count, rank, workers, worker };
@@ -128,7 +141,7 @@ async function openRedis(text: string, shared: Shared, deps: LimitStoresDeps): P
     stats: () => ({ ...guarded.stats(), ...client.stats() }),
     async close() {
       living.close();
-      await guarded.close();
+      await store.close();
     },
   };
 }
