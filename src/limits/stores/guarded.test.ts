@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
-import { Fault } from '../../core/errors.js';
+import type { Fault } from '../../core/errors.js';
 import type { CheckResult, CounterStore } from '../limiter-contract.js';
 import { createBreaker } from './breaker.js';
 import { guardedStore } from './guarded.js';
