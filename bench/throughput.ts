@@ -1,10 +1,11 @@
 /**
  * Requests per second and latency of the gate against a bare undici proxy and plain nginx, in one run: the
- * proxy alone on one core, load and origin on another, several rounds in turn, medians. Needs wrk, nginx and
- * taskset.
+ * proxy alone on one core, load and origin on another, several rounds in turn, medians. Beside it the processor
+ * time a request, of all processes of the proxy: other work on the machine disturbs it far less than the rate.
+ * Needs wrk, nginx and taskset.
  */
 import { spawn, execFile, type ChildProcess } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -30,7 +31,8 @@ wrk.headers["Origin"] = "http://app.test"
 wrk.body = '${JSON.stringify(Object.fromEntries(Array.from({ length: 8 }, (_, i) => [`field${i}`, `the quick brown fox ${i} `.repeat(5)])))}'
 `;
 
-type Figures = { perSecond: number; p50Us: number; p99Us: number };
+type Figures = { perSecond: number; cpuUs: number; p50Us: number; p99Us: number };
+type Subject = Readonly<{ name: string; port: number; process: ChildProcess }>;
 
 function start(core: number, command: string, args: string[], env: NodeJS.ProcessEnv = {}): ChildProcess {
   const child = spawn('taskset', ['-c', String(core), command, ...args], {
@@ -62,15 +64,33 @@ const toUs = (text: string): number => {
   return Number(found?.[1]) * ({ us: 1, ms: 1000, s: 1_000_000 }[found?.[2] ?? 'us'] ?? NaN);
 };
 
-async function load(port: number, script: string, seconds: number): Promise<Figures> {
+/** Of the kernel's clock ticks (Linux has 100 a second on every platform that shows them). */
+const TICK_US = 10_000;
+
+/** Microseconds that a process and all below it have spent, in user and system mode (proc(5)). */
+function cpuOf(pid: number): number {
+  const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+  let us = (Number(fields[11]) + Number(fields[12])) * TICK_US;
+  for (const thread of readdirSync(`/proc/${pid}/task`)) {
+    const children = readFileSync(`/proc/${pid}/task/${thread}/children`, 'latin1').trim();
+    if (children !== '') for (const child of children.split(' ')) us += cpuOf(Number(child));
+  }
+  return us;
+}
+
+async function load({ port, process: subject }: Subject, script: string, seconds: number): Promise<Figures> {
   const file = path.join(folder, 'load.lua');
   writeFileSync(file, script);
   const target = `http://127.0.0.1:${port}/products/42?page=2&sort=price`;
   const args = ['-c', '1', 'wrk', '-t1', '-c32', `-d${seconds}s`, '--latency', '-s', file, target];
+  const beforeUs = cpuOf(subject.pid!);
   const { stdout } = await run('taskset', args);
+  const spentUs = cpuOf(subject.pid!) - beforeUs;
   if (/Non-2xx/.test(stdout)) throw new Error(`refused under load:\n${stdout}`);
   return {
     perSecond: Number(/Requests\/sec:\s+([\d.]+)/.exec(stdout)?.[1]),
+    cpuUs: spentUs / Number(/(\d+) requests in/.exec(stdout)?.[1]),
     p50Us: toUs(/50%\s+(\S+)/.exec(stdout)?.[1] ?? ''),
     p99Us: toUs(/99%\s+(\S+)/.exec(stdout)?.[1] ?? ''),
   };
@@ -97,49 +117,65 @@ admin: { listen: "127.0.0.1:${PORTS.admin}" }
   return file;
 }
 
-async function main(): Promise<void> {
-  start(1, 'nginx', [
-    '-c',
-    writeNginxConfig(folder, 'origin', { listen: PORTS.origin, upstream: 0 }),
-    '-p',
-    folder,
-  ]);
-  start(0, 'nginx', [
-    '-c',
-    writeNginxConfig(folder, 'proxy', { listen: PORTS.nginx, upstream: PORTS.origin }),
-    '-p',
-    folder,
-  ]);
-  const bare = path.join(root, 'dist/bench/bare-proxy.js');
-  start(0, process.execPath, [bare], {
+/** Origin on the load's core; the proxies on the other, where one works at a time. */
+async function startAll(): Promise<Subject[]> {
+  const nginx = (core: number, role: 'origin' | 'proxy', listen: number): ChildProcess => {
+    const file = writeNginxConfig(folder, role, { listen, upstream: PORTS.origin });
+    return start(core, 'nginx', ['-c', file, '-p', folder]);
+  };
+  nginx(1, 'origin', PORTS.origin);
+  const plain = nginx(0, 'proxy', PORTS.nginx);
+  const bare = start(0, process.execPath, [path.join(root, 'dist/bench/bare-proxy.js')], {
     PORT: String(PORTS.bare),
     UPSTREAM: `http://127.0.0.1:${PORTS.origin}`,
   });
-  start(0, process.execPath, [path.join(root, 'dist/src/main.js'), 'serve', '--config', gateConfig()]);
+  const main = path.join(root, 'dist/src/main.js');
+  const gate = start(0, process.execPath, [main, 'serve', '--config', gateConfig()]);
   await Promise.all([PORTS.origin, PORTS.nginx, PORTS.bare, PORTS.gate].map(untilOpen));
-  const subjects = { 'plain nginx': PORTS.nginx, 'bare undici proxy': PORTS.bare, Tidegate: PORTS.gate };
+  return [
+    { name: 'plain nginx', port: PORTS.nginx, process: plain },
+    { name: BARE, port: PORTS.bare, process: bare },
+    { name: 'Tidegate', port: PORTS.gate, process: gate },
+  ];
+}
+
+const BARE = 'bare undici proxy';
+const HEADINGS = ['requests/s', 'against bare', 'CPU µs a request', 'against bare', 'p50 µs', 'p99 µs'];
+
+function table(kind: string, seen: ReadonlyMap<string, readonly Figures[]>): string {
+  const of = (name: string, key: keyof Figures): number =>
+    median((seen.get(name) ?? []).map((figures) => figures[key]));
+  let text = `\n| ${kind} | ${HEADINGS.join(' | ')} |\n${'|---'.repeat(HEADINGS.length + 1)}|\n`;
+  for (const name of seen.keys()) {
+    const rate = of(name, 'perSecond');
+    const cpu = of(name, 'cpuUs');
+    const row = [
+      Math.round(rate),
+      (rate / of(BARE, 'perSecond')).toFixed(2),
+      cpu.toFixed(1),
+      (of(BARE, 'cpuUs') / cpu).toFixed(2),
+      of(name, 'p50Us'),
+      of(name, 'p99Us'),
+    ];
+    text += `| ${name} | ${row.join(' | ')} |\n`;
+  }
+  return text;
+}
+
+async function main(): Promise<void> {
+  const subjects = await startAll();
   for (const [kind, script] of [
     ['GET', GET],
     ['JSON POST 1 KB', POST],
   ] as const) {
-    const seen: Record<string, Figures[]> = {};
+    const seen = new Map<string, Figures[]>(subjects.map(({ name }) => [name, []]));
     for (let round = 0; round <= ROUNDS; round++) {
-      for (const [name, port] of Object.entries(subjects)) {
-        const figures = await load(port, script, round === 0 ? 2 : SECONDS);
-        if (round > 0) (seen[name] ??= []).push(figures);
+      for (const subject of subjects) {
+        const figures = await load(subject, script, round === 0 ? 2 : SECONDS);
+        if (round > 0) seen.get(subject.name)?.push(figures);
       }
     }
-    const bareRate = median(seen['bare undici proxy']!.map((f) => f.perSecond));
-    process.stdout.write(
-      `\n| ${kind} | requests/s | against bare | p50 µs | p99 µs |\n|---|---|---|---|---|\n`,
-    );
-    for (const [name, all] of Object.entries(seen)) {
-      const rate = median(all.map((f) => f.perSecond));
-      const [p50, p99] = [median(all.map((f) => f.p50Us)), median(all.map((f) => f.p99Us))];
-      process.stdout.write(
-        `| ${name} | ${Math.round(rate)} | ${(rate / bareRate).toFixed(2)} | ${p50} | ${p99} |\n`,
-      );
-    }
+    process.stdout.write(table(kind, seen));
   }
 }
 
