@@ -1,8 +1,7 @@
 /**
- * Requests per second and latency of the gate against a bare undici proxy and plain nginx, in one run: the
- * proxy alone on one core, load and origin on another, several rounds in turn, medians. Beside it the processor
- * time a request, of all processes of the proxy: other work on the machine disturbs it far less than the rate.
- * Needs wrk, nginx and taskset.
+ * Requests per second, latency and processor time a request of the gate against a bare undici proxy and plain
+ * nginx: the proxy alone on one core, load and origin on another, rounds in turn, medians. Other work on the
+ * machine disturbs the processor time far less than the rate. Needs wrk, nginx and taskset.
  */
 import { spawn, execFile, type ChildProcess } from 'node:child_process';
 import { mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
