@@ -3,8 +3,8 @@
 # the parts stays, and so does the attacks part unless CORPUS names the labelled requests to measure with.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-for tool in wrk nginx taskset; do
-  command -v "$tool" >/dev/null || { echo "bench needs $tool: apt-get install wrk nginx util-linux" >&2; exit 1; }
+for tool in wrk nginx taskset redis-server; do
+  command -v "$tool" >/dev/null || { echo "bench needs $tool: apt-get install wrk nginx util-linux redis-server" >&2; exit 1; }
 done
 made="on $(date -u +%F): $(nproc) cores, Node $(node -v), $(nginx -v 2>&1 | sed 's/nginx version: //')"
 keep() { tee /dev/stderr | node dist/bench/results.js "$1"; }
@@ -15,6 +15,9 @@ keep() { tee /dev/stderr | node dist/bench/results.js "$1"; }
   node --expose-gc dist/bench/stages.js
 } | keep speed
 node dist/bench/memory.js | keep memory
+# SERIES: recorded requests a minute (`minute,count`, gzip), beside the random schedules.
+node dist/bench/limits-error.js ${SERIES:+"$SERIES"} | keep limits-error
+node dist/bench/limits-redis.js | keep limits-redis
 if [ -n "${CORPUS:-}" ]; then
   { echo "Measured $made:"; echo; node dist/test/attacks/measure.js "$CORPUS" | sed 's/^/    /'; } | keep attacks
 fi
