@@ -7,6 +7,7 @@ import { IncomingMessage } from 'node:http';
 import { Socket } from 'node:net';
 import type { DecisionEvent } from '../core/event.js';
 import { readBody, type BodyOutcome } from '../proxy/body.js';
+import { createHolding, type Holding } from '../proxy/clients.js';
 import {
   answered,
   eventOf,
@@ -90,12 +91,17 @@ function judgeBody(body: Buffer, exchange: Exchange, snapshot: Snapshot): Promis
     readBody(
       message,
       { run, inspector, settle },
-      { pipeline, config, held: { now: 0, refused: 0 }, onBytes: nothing },
+      { pipeline, config, holding: holdingOfOne(), onBytes: nothing },
     );
     for (let at = 0; at < body.length; at += 65_536) message.push(body.subarray(at, at + 65_536));
     message.complete = true;
     message.push(null);
   });
+}
+
+function holdingOfOne(): Holding {
+  const held = { now: 0, refused: 0, refusedAddress: 0 };
+  return createHolding(held, { key: '', requests: 1, heldBytes: 0 });
 }
 
 function nothing(): void {

@@ -48,8 +48,9 @@ const WORDS: Readonly<Record<number, Words>> = {
 export function renderRefusal(decision: Decision, to: RefusalTo, dice: () => number = Math.random): Refusal {
   const status = decision.status;
   const words = WORDS[status] ?? { title: 'Refused', sentence: 'This request was refused.' };
-  const waitS = status === 429 ? retryAfter(decision, dice()) : 0;
-  const sentence = waitS > 0 ? `${words.sentence} Please try again in ${inWords(waitS)}.` : words.sentence;
+  const waitS = status === 429 || status === 503 ? retryAfter(decision, dice()) : 0;
+  const again = status === 429 ? ` Please try again in ${inWords(waitS)}.` : '';
+  const sentence = `${words.sentence}${again}`;
   const [type, body] = write({ title: words.title, sentence }, status, to);
   const headers = [
     'Content-Type',

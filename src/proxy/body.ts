@@ -1,8 +1,7 @@
 /**
  * Reads a request body, decodes it for inspection and holds it back until it was judged. Structured bodies
  * are held whole; files and binaries up to `judgedWhole`, then each piece goes on once it was inspected, and
- * a late refusal destroys the request to the origin unfinished. Held bytes are counted over all requests of
- * the worker.
+ * a late refusal destroys the request to the origin unfinished. A body that is held must keep coming.
  */
 import type { IncomingMessage } from 'node:http';
 import type { Decision } from '../core/decision.js';
@@ -10,11 +9,10 @@ import type { Finding } from '../core/finding.js';
 import type { Pipeline, Run } from '../pipeline/run.js';
 import type { BodyInspector } from '../rules/engine.js';
 import type { ProxyConfig } from './config.js';
+import type { Holding } from './clients.js';
 import { openDecoder, type Decoder, type DecodeProblem } from './decode.js';
+import { HeldChunks } from './held-chunks.js';
 import { createTurns } from './turns.js';
-
-/** Bytes that all requests of this worker hold; shared by them. */
-export type HeldBytes = { now: number; refused: number };
 
 export type BodyOutcome =
   /** Judged whole: forward these bytes. */
@@ -37,7 +35,8 @@ export type BodySink = {
 export type BodyDeps = Readonly<{
   pipeline: Pipeline;
   config: Pick<ProxyConfig, 'body' | 'timeouts'>;
-  held: HeldBytes;
+  /** Counts what is held; whoever owns the request releases it at its end at the latest. */
+  holding: Holding;
   /** Counts body bytes as they arrive. */
   onBytes: (count: number) => void;
 }>;
@@ -46,12 +45,31 @@ export function readBody(
   request: IncomingMessage,
   work: Readonly<{ run: Run; inspector: BodyInspector; settle: (outcome: BodyOutcome) => void }>,
   deps: BodyDeps,
-): void {
-  new BodyReader(request, work, deps).start();
+): BodyReading {
+  const reader = new BodyReader(request, work, deps);
+  reader.start();
+  return reader;
 }
 
-class BodyReader {
-  private readonly chunks: Buffer[] = [];
+/** `abandon`: the client is gone, wherever the reading stands (inside the decoder or the rules too). */
+export type BodyReading = Readonly<{ abandon: () => void }>;
+
+type Refused = Readonly<{ id: string; status: 503 | 429 | 400; problem: string }>;
+
+const FULL: Readonly<Record<'total' | 'address', Refused>> = {
+  total: { id: 'HELD-FULL', status: 503, problem: 'too many bodies are held at once' },
+  address: {
+    id: 'HELD-ADDRESS',
+    status: 429,
+    problem: 'too many bytes of bodies from one address are held at once',
+  },
+};
+
+class BodyReader implements BodyReading {
+  private readonly chunks = new HeldChunks();
+  private readonly startedMs = performance.now();
+  private windowMs = this.startedMs;
+  private windowBytes = 0;
   private heldHere = 0;
   /** Work on chunks in their order, one at a time. */
   private readonly turns = createTurns((error) => {
@@ -92,7 +110,7 @@ class BodyReader {
   private readonly onData = (chunk: Buffer): void => {
     this.arm();
     this.deps.onBytes(chunk.length);
-    if (this.over) return;
+    if (this.over || this.isSlow(chunk.length)) return;
     this.pending++;
     this.turns.add(() => this.take(chunk));
     if (this.pending > 4) this.request.pause();
@@ -108,6 +126,28 @@ class BodyReader {
     if (this.over || this.request.complete) return;
     this.giveUp(0);
   };
+
+  readonly abandon = (): void => {
+    if (!this.over) this.giveUp(0);
+  };
+
+  /** A held body that only trickles in, or takes too long in all, ends here. */
+  private isSlow(bytes: number): boolean {
+    if (this.sink !== undefined) return false;
+    const { body, timeouts } = this.deps.config;
+    const nowMs = performance.now();
+    this.windowBytes += bytes;
+    const ms = nowMs - this.windowMs;
+    const tooLong = nowMs - this.startedMs > timeouts.bodyHeld;
+    if (!tooLong && ms < timeouts.body) return false;
+    if (tooLong || this.windowBytes < (body.minRate * ms) / 1000) {
+      this.giveUp(408);
+      return true;
+    }
+    this.windowMs = nowMs;
+    this.windowBytes = 0;
+    return false;
+  }
 
   private arm(): void {
     if (this.timer === undefined) {
@@ -173,7 +213,7 @@ class BodyReader {
     if (this.sink !== undefined) return this.finishStream((sink) => sink.end());
     this.finish({
       kind: 'whole',
-      body: this.chunks.length === 1 ? this.chunks[0]! : Buffer.concat(this.chunks),
+      body: this.chunks.takeWhole(),
     });
   }
 
@@ -209,16 +249,12 @@ class BodyReader {
   /** Keeps a chunk back; false where reading must not go on. */
   private hold(chunk: Buffer): boolean | Promise<void> {
     const { body } = this.deps.config;
-    const { held } = this.deps;
     const { inspector } = this.work;
-    this.chunks.push(chunk);
+    this.chunks.add(chunk);
     this.heldHere += chunk.length;
-    held.now += chunk.length;
-    if (held.now > body.heldTotal) {
-      held.refused++;
-      this.finish(
-        this.refusal({ id: 'HELD-FULL', status: 503, problem: 'too many bodies are held at once' }),
-      );
+    const full = this.deps.holding.add(chunk.length, body);
+    if (full !== undefined) {
+      this.finish(this.refusal(FULL[full]));
       return false;
     }
     if (inspector.mode === 'whole') {
@@ -235,9 +271,8 @@ class BodyReader {
     const decision = await this.identify();
     if (this.over) return;
     if (decision.status > 0) return this.finish({ kind: 'refuse', decision });
-    const held = this.chunks.splice(0);
-    this.deps.held.now -= this.heldHere;
-    this.heldHere = 0;
+    const held = this.chunks.take();
+    this.deps.holding.release();
     this.request.pause();
     this.work.settle({
       kind: 'stream',
@@ -256,6 +291,8 @@ class BodyReader {
       return this.finishStream((sink) => sink.refuse(outcome.decision));
     }
     this.release();
+    // A body that goes on stays in memory, and counted, until its request ends.
+    if (outcome.kind !== 'whole') this.deps.holding.release();
     this.work.settle(outcome);
   }
 
@@ -275,13 +312,12 @@ class BodyReader {
     this.over = true;
     clearTimeout(this.timer);
     this.decoder?.close();
-    this.deps.held.now -= this.heldHere;
-    this.heldHere = 0;
+    this.chunks.take();
     this.request.off('data', this.onData);
     this.request.off('end', this.onEnd);
   }
 
-  private refusal(problem: DecodeProblem | { id: string; status: 503 | 400; problem: string }): BodyOutcome {
+  private refusal(problem: DecodeProblem | Refused): BodyOutcome {
     const finding: Finding = {
       id: problem.id,
       kind: 'malformed',

@@ -86,6 +86,13 @@ export const proxyShape = {
       body: duration('30s', { min: 100 }).describe('Longest silence while a request body arrives.'),
       request: duration('30m', { min: 1000 }).describe('For a whole request to arrive.'),
       keepAlive: duration('65s', { min: 0 }).describe('An idle client connection is closed after this.'),
+      clientWrite: duration('30s', { min: 100 }).describe(
+        'A client that takes next to nothing of its answer for this long is cut off.',
+      ),
+      queue: duration('5s', { min: 10 }).describe(
+        "Longest wait for one of an origin's connections; then 503 with Retry-After.",
+      ),
+      bodyHeld: duration('5m', { min: 100 }).describe('For a body that is held to arrive whole.'),
       connect: duration('5s', { min: 10 }).describe('To connect to an origin.'),
       response: duration('60s', { min: 10 }).describe("For an origin's answer to begin."),
       responseBody: duration('5m', { min: 10 }).describe("Longest silence inside an origin's answer."),
@@ -107,6 +114,23 @@ export const proxyShape = {
         .min(1)
         .default(128)
         .describe('Connections a worker opens to one origin address.'),
+      perAddress: z
+        .int()
+        .min(1)
+        .default(512)
+        .describe(
+          'Requests of one client address (IPv6: one network) under way at once in a worker; above it 429. ' +
+            'Allowlisted addresses are free of it.',
+        ),
+      addressShare: z
+        .int()
+        .min(1)
+        .max(50)
+        .default(25)
+        .describe(
+          "Percent of an origin's connections that one client address may always have, and that are kept " +
+            'free for the others when it takes more.',
+        ),
       delayed: z
         .int()
         .min(0)
@@ -124,8 +148,14 @@ export const proxyShape = {
       structured: bytes('10MB', { min: 1024 }).describe(
         'JSON, form, XML and text bodies above this are refused with 413.',
       ),
-      heldTotal: bytes('256MB', { min: 65_536 }).describe(
-        'Bytes a worker holds for all requests together; above it 503.',
+      heldTotal: bytes('128MB', { min: 65_536 }).describe(
+        'Body bytes a worker holds for all requests together; above it 503. Memory used is about twice this.',
+      ),
+      heldPerAddress: bytes('24MB', { min: 1024 }).describe(
+        'Body bytes a worker holds for one client address (IPv6: one network); above it 429.',
+      ),
+      minRate: bytes('1KB', { min: 0, max: 1024 ** 2 }).describe(
+        'Bytes a second that a held body must bring, over each `timeouts.body`; below it 408. 0: any.',
       ),
       decodedRatio: z
         .int()

@@ -10,7 +10,7 @@ import type { Readable } from 'node:stream';
 import type { Dispatcher } from 'undici';
 import { answered, limitFields, type Exchange } from './exchange.js';
 import { requestHeaders, responseHeaders } from './forward-headers.js';
-import { endTurn, takeTurn, waitForTurn, type Address } from './upstream.js';
+import { endTurn, type Address } from './upstream.js';
 
 export type ForwardBody =
   | Readonly<{ kind: 'none' }>
@@ -22,6 +22,8 @@ export type ForwardHooks = Readonly<{
   fail: (status: 502 | 503 | 504, error: string) => void;
   proto: string;
   requestComplete: () => boolean;
+  /** It waited too long for a connection; the failure follows. */
+  queueTimedOut: () => void;
 }>;
 
 /** `cancel`: the body was refused late; the origin must never see it whole. */
@@ -70,7 +72,8 @@ function expectSocket(forward: Forward): void {
 class Forward {
   private socket: Socket | undefined;
   private turnOf: Address | undefined;
-  private waitingFor: { address: Address; turn: () => void } | undefined;
+  /** Leaves the queue for a connection. */
+  private leaveQueue: (() => void) | undefined;
   private readonly tried: Address[] = [];
   private abort: ((error?: Error) => void) | undefined;
   private resume: (() => void) | undefined;
@@ -93,14 +96,26 @@ class Forward {
     const { snapshot, run } = this.exchange;
     const address = snapshot.upstreams.pick(run!.facts.site, this.tried);
     if (address === undefined) return this.giveUp(503, 'no address of an origin is known');
-    const { caps } = snapshot.config;
-    if (takeTurn(address, caps)) return this.dispatch(address);
-    const turn = (): void => {
-      this.waitingFor = undefined;
+    const { caps, timeouts } = snapshot.config;
+    const client = run!.facts.client.key;
+    if (address.turns.take(client, caps)) return this.dispatch(address);
+    const go = (): void => {
+      clearTimeout(timer);
+      this.leaveQueue = undefined;
       this.dispatch(address);
     };
-    if (!waitForTurn(address, turn, caps)) return this.giveUp(503, 'too many requests wait for the origin');
-    this.waitingFor = { address, turn };
+    const leave = address.turns.wait(client, go, caps);
+    if (leave === undefined) return this.giveUp(503, 'too many requests wait for the origin');
+    const timer = setTimeout(() => {
+      this.leaveQueue?.();
+      this.hooks.queueTimedOut();
+      this.giveUp(503, "waited too long for one of the origin's connections (`timeouts.queue`)");
+    }, timeouts.queue);
+    this.leaveQueue = () => {
+      clearTimeout(timer);
+      leave();
+      this.leaveQueue = undefined;
+    };
   }
 
   private dispatch(address: Address): void {
@@ -165,8 +180,7 @@ class Forward {
   }
 
   private hangUp(why: string): void {
-    if (this.waitingFor !== undefined) this.waitingFor.address.waiting.delete(this.waitingFor.turn);
-    this.waitingFor = undefined;
+    this.leaveQueue?.();
     if (this.socket !== undefined) this.socket.destroy(new Error(why));
     else this.abort?.(new Error(why));
   }
@@ -174,7 +188,7 @@ class Forward {
   private endTurn(): void {
     const address = this.turnOf;
     this.turnOf = undefined;
-    if (address !== undefined) endTurn(address);
+    if (address !== undefined) endTurn(address, this.exchange.run!.facts.client.key);
   }
 
   onHeaders(status: number, raw: Buffer[], resume: () => void, text: string): boolean {

@@ -11,6 +11,7 @@ import type { Decision } from '../core/decision.js';
 import { Fault } from '../core/errors.js';
 import type { DecisionEvent } from '../core/event.js';
 import { answerTo, refuseOnSocket } from './answer.js';
+import { createClients } from './clients.js';
 import type { ProxyConfig } from './config.js';
 import type { Credentials } from './credentials.js';
 import { framingEvent, type EventIdentity, type Snapshot } from './exchange.js';
@@ -18,6 +19,7 @@ import type { FramingProblem } from './facts.js';
 import { handle, type HandleDeps, type Via } from './handle.js';
 import { readProxyHeader } from './proxy-protocol.js';
 import { createRequestIds } from './request-id.js';
+import { createSlowReaders } from './slow-readers.js';
 import { createUpgradeHandler } from './upgrade.js';
 import { createWaitingRoom } from './waiting-room.js';
 
@@ -36,6 +38,13 @@ export type GateStats = Readonly<{
   connections: number;
   heldBytes: number;
   heldRefused: number;
+  /** Requests refused since one address had too many body bytes held, or too many requests under way. */
+  heldRefusedAddress: number;
+  addressRefused: number;
+  /** Requests that waited too long for one of an origin's connections. */
+  queueTimeouts: number;
+  /** Connections cut since the client took nothing of what was written. */
+  slowReadersCut: number;
   /** Requests made to wait now, and those refused since too many did. */
   delayed: number;
   delayRefused: number;
@@ -67,7 +76,10 @@ type Front = {
 export function createGate(deps: GateDeps): Gate {
   let snapshot = deps.snapshot;
   let draining = false;
-  const held = { now: 0, refused: 0 };
+  const held = { now: 0, refused: 0, refusedAddress: 0 };
+  const clients = createClients();
+  const counts = { addressRefused: 0, queueTimeouts: 0 };
+  const slowReaders = createSlowReaders(() => snapshot.config.timeouts.clientWrite);
   const inFlight = { now: 0 };
   const room = createWaitingRoom();
   const handleDeps: HandleDeps = {
@@ -76,7 +88,10 @@ export function createGate(deps: GateDeps): Gate {
     nowMs: deps.nowMs,
     who: deps.who,
     held,
+    clients,
     inFlight,
+    counts,
+    wasCut: slowReaders.wasCut,
     room,
     draining: () => draining,
     emit: deps.emit,
@@ -85,6 +100,7 @@ export function createGate(deps: GateDeps): Gate {
   const fronts = snapshot.config.listen.map((listener, index) =>
     openFront(listener, handleDeps, deps.credentials[index]),
   );
+  for (const { server } of fronts) server.on('connection', slowReaders.watch);
   return {
     listen: () => Promise.all(fronts.map(listenOn)),
     swap(next, credentials) {
@@ -115,6 +131,10 @@ export function createGate(deps: GateDeps): Gate {
       connections: fronts.reduce((sum, front) => sum + connectionsOf(front.outer), 0),
       heldBytes: held.now,
       heldRefused: held.refused,
+      heldRefusedAddress: held.refusedAddress,
+      addressRefused: counts.addressRefused,
+      queueTimeouts: counts.queueTimeouts,
+      slowReadersCut: slowReaders.cut(),
       delayed: room.stats().waiting,
       delayRefused: room.stats().refused,
     }),

@@ -6,7 +6,8 @@ import type { Decision } from '../core/decision.js';
 import type { DecisionEvent } from '../core/event.js';
 import type { RequestFacts } from '../core/request.js';
 import { answerTo, refuse } from './answer.js';
-import { readBody, type BodyOutcome, type BodySink, type HeldBytes } from './body.js';
+import { readBody, type BodyOutcome, type BodySink } from './body.js';
+import { createHolding, type Client, type Clients, type HeldBytes, type Holding } from './clients.js';
 import {
   answered,
   eventOf,
@@ -26,7 +27,12 @@ export type HandleDeps = Readonly<{
   nowMs: () => number;
   who: EventIdentity;
   held: HeldBytes;
+  /** What each address has under way. */
+  clients: Clients;
   inFlight: { now: number };
+  counts: GateCounts;
+  /** Whether a connection was cut since its client took nothing. */
+  wasCut: (socket: Socket) => boolean;
   /** Where delayed requests wait. */
   room: WaitingRoom;
   /** True while the worker drains: answers close their connection. */
@@ -35,6 +41,9 @@ export type HandleDeps = Readonly<{
   emit: (event: DecisionEvent) => void;
   onFault: (error: unknown) => void;
 }>;
+
+/** What was refused for the sake of all, since the worker began. */
+export type GateCounts = { addressRefused: number; queueTimeouts: number };
 
 /** Where a connection came from, beside its socket. */
 export type Via = Readonly<{
@@ -52,6 +61,8 @@ type Life = Readonly<{
   facts: RequestFacts;
   via: Via;
   expectContinue: boolean;
+  client: Client;
+  holding: Holding;
 }>;
 
 export function handle(
@@ -64,7 +75,9 @@ export function handle(
   const exchange = openExchange(snapshot);
   const facts = factsOf(deps, request, { snapshot, via });
   if ('problem' in facts) return refuseFraming(deps, { request, response, exchange }, facts);
-  const life: Life = { deps, request, response, exchange, facts, via, expectContinue };
+  const client = deps.clients.enter(facts.client.key);
+  const holding = createHolding(deps.held, client);
+  const life: Life = { deps, request, response, exchange, facts, via, expectContinue, client, holding };
   deps.inFlight.now++;
   response.on('close', () => conclude(life));
   if (response.socket === null) closeWith(request.socket, response);
@@ -121,11 +134,29 @@ function afterHead(life: Life, decision: Decision): void {
   const { response, facts } = life;
   if (response.destroyed) return;
   if (decision.status > 0 && !bodyMayTurn(life, decision)) return refused(life, decision);
+  if (isCrowding(life)) {
+    life.deps.counts.addressRefused++;
+    return refused(life, CROWDING);
+  }
   // Whoever has to wait does so before the body is read: nothing is held for them meanwhile.
-  afterWait(life, { decision, bytes: 0 }, () => {
+  afterWait(life, decision, () => {
     if (facts.hasBody) bodyOf(life);
     else toOrigin(life, { kind: 'none' });
   });
+}
+
+const CROWDING: Decision = {
+  action: 'limit',
+  status: 429,
+  reason: 'one address has too many requests under way at once (`caps.perAddress`)',
+  ruleIds: [],
+  wouldChange: 'fewer requests at once',
+};
+
+/** More at once than one address may have; those on the allowlist may. */
+function isCrowding({ client, exchange }: Life): boolean {
+  if (client.requests <= exchange.snapshot.config.caps.perAddress) return false;
+  return !exchange.run!.found[0]!.some(({ kind }) => kind === 'allow');
 }
 
 function bodyOf(life: Life): void {
@@ -133,11 +164,12 @@ function bodyOf(life: Life): void {
   if (life.expectContinue) life.response.writeContinue();
   const inspector = exchange.snapshot.rules.openBody(facts);
   const { pipeline, config } = exchange.snapshot;
-  readBody(
+  const reading = readBody(
     life.request,
     { run: exchange.run!, inspector, settle: (outcome) => afterBody(life, outcome) },
-    { pipeline, config, held: life.deps.held, onBytes: (count) => void (exchange.bytesIn += count) },
+    { pipeline, config, holding: life.holding, onBytes: (count) => void (exchange.bytesIn += count) },
   );
+  life.response.once('close', reading.abandon);
 }
 
 /** Over a limit, with a small body still unread: only the body tells whether this is 429 or 403. */
@@ -161,40 +193,27 @@ function afterBody(life: Life, outcome: BodyOutcome): void {
       });
     case 'whole':
       exchange.bodyInspection = 'whole';
-      return afterWait(life, { decision: exchange.run!.decision!, bytes: outcome.body.length }, () => {
+      return afterWait(life, exchange.run!.decision!, () => {
         toOrigin(life, { kind: 'whole', bytes: outcome.body });
       });
     case 'stream':
       exchange.bodyInspection = 'streamed';
-      return afterWait(life, { decision: exchange.run!.decision!, bytes: 0 }, () => stream(life, outcome));
+      return afterWait(life, exchange.run!.decision!, () => stream(life, outcome));
   }
 }
 
 /** What the body adds to a wait is waited for after it; the part that is over is not waited for again. */
-function afterWait(
-  life: Life,
-  { decision, bytes }: Readonly<{ decision: Decision; bytes: number }>,
-  go: () => void,
-): void {
+function afterWait(life: Life, decision: Decision, go: () => void): void {
   const { exchange, response, deps } = life;
   const ms = (decision.status > 0 ? 0 : (decision.delayMs ?? 0)) - exchange.delayedMs;
   if (ms <= 0) return go();
   const startedMs = performance.now();
   const max = exchange.snapshot.config.caps.delayed;
-  const leave = (): void => void (deps.held.now -= bytes);
   const resume = (): void => {
-    response.off('close', leave);
-    leave();
     exchange.delayedMs += Math.ceil(performance.now() - startedMs);
     go();
   };
-  // A body that waits is held as much as one that is read.
-  deps.held.now += bytes;
-  response.once('close', leave);
-  if (deps.room.enter({ ms, max }, response, resume)) return;
-  response.off('close', leave);
-  leave();
-  refused(life, noPlace(ms, decision.limit));
+  if (!deps.room.enter({ ms, max }, response, resume)) refused(life, noPlace(ms, decision.limit));
 }
 
 function toOrigin(life: Life, body: ForwardBody): ForwardHandle | undefined {
@@ -205,6 +224,7 @@ function toOrigin(life: Life, body: ForwardBody): ForwardHandle | undefined {
     hooks: {
       proto: protoOf(life),
       requestComplete: () => request.complete,
+      queueTimedOut: () => void life.deps.counts.queueTimeouts++,
       fail: (status, error) => refused(life, { action: 'error', status, reason: error, ruleIds: [] }),
     },
   });
@@ -297,13 +317,21 @@ function failed(life: Life, error: unknown): void {
   });
 }
 
-function conclude({ deps, exchange, response }: Life): void {
+function conclude({ deps, exchange, response, request, client, holding }: Life): void {
   if (exchange.done) return;
   exchange.onClose?.();
   exchange.done = true;
   deps.inFlight.now--;
+  holding.release();
+  deps.clients.leave(client);
   answered(exchange, 0);
   if (!response.writableFinished && exchange.error === undefined) exchange.clientAborted = true;
+  if (exchange.clientAborted && deps.wasCut(request.socket)) exchange.error = takesNothing(exchange);
   const event = eventOf(exchange, deps.who);
   if (event !== undefined) deps.emit(event);
+}
+
+/** Why the gate cut a client that would not read. */
+export function takesNothing({ snapshot }: Exchange): string {
+  return `the client took nothing for ${snapshot.config.timeouts.clientWrite} ms`;
 }

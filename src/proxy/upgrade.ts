@@ -12,7 +12,7 @@ import { answerTo, refuseOnSocket } from './answer.js';
 import { answered, eventOf, framingEvent, openExchange, type Exchange } from './exchange.js';
 import { rewriteForUpgrade } from './forward-headers.js';
 import { noPlace } from './waiting-room.js';
-import { factsOf, protoOf, type HandleDeps, type Via } from './handle.js';
+import { factsOf, protoOf, takesNothing, type HandleDeps, type Via } from './handle.js';
 
 type Tunnel = Readonly<{
   deps: HandleDeps;
@@ -207,12 +207,13 @@ function refused(tunnel: Tunnel, decision: Decision): void {
   });
 }
 
-function conclude({ deps, exchange }: Tunnel): void {
+function conclude({ deps, exchange, request }: Tunnel): void {
   if (exchange.done) return;
   exchange.done = true;
   deps.inFlight.now--;
   answered(exchange, 0);
   if (exchange.status === 0) exchange.clientAborted = true;
+  if (deps.wasCut(request.socket)) exchange.error = takesNothing(exchange);
   const event = eventOf(exchange, deps.who);
   if (event !== undefined) deps.emit(event);
 }

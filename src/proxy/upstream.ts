@@ -7,6 +7,7 @@ import { isIP } from 'node:net';
 import { Pool } from 'undici';
 import type { ProxyConfig, SiteConfig } from './config.js';
 import type { Resolver } from './resolver.js';
+import { createTurnQueue, type TurnQueue } from './upstream-turns.js';
 
 export type Address = {
   readonly label: string;
@@ -16,39 +17,18 @@ export type Address = {
   failures: number;
   asideUntilMs: number;
   /**
-   * Requests under way. Never above `caps.upstreamConnections`: undici's own queue cannot forget a client
-   * that left.
+   * Who uses its connections. Never more than `caps.upstreamConnections`: undici's own queue cannot forget a
+   * client that left.
    */
-  busy: number;
-  /** Turns waiting for a connection, in order. Bounded by `caps.upstreamQueue`. */
-  readonly waiting: Set<() => void>;
+  readonly turns: TurnQueue;
   /** Gone from DNS: its pool closes with the last turn. */
   retired: boolean;
 };
 
-/** Takes a connection's turn; false when all are taken. */
-export function takeTurn(address: Address, caps: ProxyConfig['caps']): boolean {
-  if (address.busy >= caps.upstreamConnections) return false;
-  address.busy++;
-  return true;
-}
-
-/** Waits for a turn, which is then taken already; false when the queue is full. */
-export function waitForTurn(address: Address, turn: () => void, caps: ProxyConfig['caps']): boolean {
-  if (address.waiting.size >= caps.upstreamQueue) return false;
-  address.waiting.add(turn);
-  return true;
-}
-
-/** Gives the turn back: to the next that waits, or to nobody. */
-export function endTurn(address: Address): void {
-  for (const next of address.waiting) {
-    address.waiting.delete(next);
-    next();
-    return;
-  }
-  address.busy--;
-  if (address.retired && address.busy === 0) closePool(address);
+/** Gives a client's turn back. */
+export function endTurn(address: Address, client: string): void {
+  address.turns.end(client);
+  if (address.retired && address.turns.busy() === 0) closePool(address);
 }
 
 function closePool({ pool }: Address): void {
@@ -198,7 +178,7 @@ function applyAddresses(member: Member, ips: readonly string[], settings: Settin
     if (wanted.has(ip)) continue;
     member.addresses.delete(ip);
     address.retired = true;
-    if (address.busy === 0) closePool(address);
+    if (address.turns.busy() === 0) closePool(address);
   }
   for (const ip of wanted) {
     if (!member.addresses.has(ip)) member.addresses.set(ip, openAddress(member.origin, ip, settings));
@@ -229,8 +209,7 @@ function openAddress(origin: Origin, ip: string, settings: Settings): Address {
     ip,
     failures: 0,
     asideUntilMs: 0,
-    busy: 0,
-    waiting: new Set(),
+    turns: createTurnQueue(),
     retired: false,
   };
 }

@@ -162,6 +162,26 @@ function registerGauges(gauged: Gauged): void {
       'Requests refused since too many bodies were held.',
       () => gate.stats().heldRefused,
     ],
+    [
+      'held_body_refused_address',
+      'Requests refused since one address had too many body bytes held.',
+      () => gate.stats().heldRefusedAddress,
+    ],
+    [
+      'requests_refused_address',
+      'Requests refused since one address had too many under way.',
+      () => gate.stats().addressRefused,
+    ],
+    [
+      'upstream_queue_timeouts',
+      "Requests that waited too long for one of an origin's connections.",
+      () => gate.stats().queueTimeouts,
+    ],
+    [
+      'slow_readers_cut',
+      'Connections cut since the client took nothing of its answer.',
+      () => gate.stats().slowReadersCut,
+    ],
     ['requests_delayed', 'Requests made to wait now.', () => gate.stats().delayed],
     ['delays_refused', 'Requests refused since too many waited.', () => gate.stats().delayRefused],
     ['answer_counts_in_flight', 'Counts on answers under way.', () => limits().background.inFlight],

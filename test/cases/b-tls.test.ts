@@ -125,7 +125,7 @@ t.test('`tidegate check` names what is wrong with a certificate', { skip }, asyn
 });
 
 t.test('D01 over TLS: clients that leave', { skip }, async (test) => {
-  const at = await secure(test, { caps: { upstreamConnections: 4 } });
+  const at = await secure(test, { caps: { upstreamConnections: 4, addressShare: 1 } });
   at.up.script = (_seen, socket) => {
     socket.write('HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n');
     // A client that closes in order is noticed by the first bytes that it does not take any more.

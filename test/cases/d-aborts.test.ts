@@ -111,7 +111,7 @@ t.test('D01 (c): client aborts while stage 2 waits for its counters', async (tes
 });
 
 t.test('D01 (d): client aborts while queued for an origin connection', async (test) => {
-  const at = await bench(test, { caps: { upstreamConnections: 2 } });
+  const at = await bench(test, { caps: { upstreamConnections: 2 }, timeouts: { queue: '1m' } });
   at.up.script = () => undefined;
   const clients = await Promise.all(Array.from({ length: 12 }, () => RawConnection.open(at.gate.port)));
   for (const [n, client] of clients.entries()) await client.send(request({ target: `/silent/${n}` }));
@@ -133,7 +133,7 @@ t.test('D01 (d): client aborts while queued for an origin connection', async (te
 });
 
 t.test('D01 (d): clients that leave at once, before they are accepted, free every place', async (test) => {
-  const at = await bench(test, { caps: { upstreamConnections: 2 } });
+  const at = await bench(test, { caps: { upstreamConnections: 2 }, timeouts: { queue: '1m' } });
   at.up.script = () => undefined;
   for (let round = 0; round < 5; round++) {
     const clients = await Promise.all(Array.from({ length: 40 }, () => RawConnection.open(at.gate.port)));

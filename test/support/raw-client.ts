@@ -193,6 +193,12 @@ export class RawConnection {
     this.socket.end();
   }
 
+  /** Reads nothing more, under TLS either. */
+  freeze(): void {
+    this.socket.pause();
+    this.below.pause();
+  }
+
   reset(): void {
     this.below.resetAndDestroy();
     this.socket.destroy();

@@ -17,6 +17,8 @@ import { createFields, judgeWhole } from './whole.js';
 import { runSteps } from './windows.js';
 
 const PROBE_BYTES = 1024;
+/** Smaller pieces are made into text together: a string each would cost more than what is in it. */
+const TEXT_PIECE_BYTES = 4096;
 
 export function openBody(book: RuleBook, facts: RequestFacts): BodyInspector {
   const { config } = book;
@@ -30,6 +32,8 @@ export function openBody(book: RuleBook, facts: RequestFacts): BodyInspector {
   // writes.
   let texts: string[] = [];
   let heldBytes = 0;
+  /** In `held`, since the last text was made. */
+  let smallHeld = 0;
   let refused = false;
   // The declared boundary, where the body begins otherwise: readable as text only, and only if it never
   // occurs.
@@ -68,8 +72,9 @@ export function openBody(book: RuleBook, facts: RequestFacts): BodyInspector {
     return undefined;
   };
   const holdText = (): void => {
-    for (const chunk of held) texts.push(chunk.toString('latin1'));
+    if (held.length > 0) texts.push((held.length === 1 ? held[0]! : Buffer.concat(held)).toString('latin1'));
     held = [];
+    smallHeld = 0;
   };
   const flushHeld = (): ReturnType<BodyInspector['write']> => {
     const chunk = held.length === 1 ? (held[0] ?? Buffer.alloc(0)) : Buffer.concat(held);
@@ -99,7 +104,8 @@ export function openBody(book: RuleBook, facts: RequestFacts): BodyInspector {
         if (problem !== undefined) return refuse(problem);
       }
       if (stream !== undefined) return flushHeld();
-      if (kinds !== undefined) holdText();
+      smallHeld += chunk.length;
+      if (kinds !== undefined && smallHeld >= TEXT_PIECE_BYTES) holdText();
       if (heldBytes > config.wholeBytesMax)
         return refuse(malformed('BODY-TOO-LARGE', 413, 'the body is larger than can be inspected'));
       return NO_FINDINGS;
