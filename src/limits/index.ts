@@ -1,6 +1,6 @@
 /** What the roles build the limits engine from. */
 export type { CounterStore } from './limiter-contract.js';
-export { createLimiter, type LimiterDeps } from './limiter.js';
+export { createLimiter, createStandInStore, type LimiterDeps } from './limiter.js';
 export { memoryStore, type MemoryStore, type MemoryStoreStats } from './stores/memory.js';
 export { ipcStore, serveStore, type IpcStore, type IpcStoreStats } from './stores/ipc.js';
 export { hotKeyCache, type HotKeyCache, type HotKeyCacheStats } from './stores/hot-key-cache.js';

@@ -17,7 +17,7 @@ import { createOnAnswer } from './on-answer.js';
 import { ask, type Asked, canWiden, compilePolicy, waitsForBody } from './policy.js';
 import { createSharedAddresses, type AddressBook } from './shared-address.js';
 import { nothingLeft, type Share, shareOf, WHOLE } from './share.js';
-import { memoryStore } from './stores/memory.js';
+import { memoryStore, type MemoryStore } from './stores/memory.js';
 
 const LOCAL_KEYS_MAX = 20_000;
 
@@ -32,7 +32,14 @@ export type LimiterDeps = Readonly<{
   baseDir?: string;
   /** What the last config's limiter knew of shared addresses. */
   addressBook?: AddressBook;
+  /** What the last config's limiter had counted along, for while the store is away. */
+  standIn?: MemoryStore;
 }>;
+
+/** Outlives the config: policies that stay the same stay warm over a reload. */
+export function createStandInStore(clock: Clock): MemoryStore {
+  return memoryStore({ clock, keysMax: LOCAL_KEYS_MAX });
+}
 
 /**
  * The limiter of one worker and one config snapshot. `judge` answers findings; it neither throws nor rejects.
@@ -138,9 +145,9 @@ export function createLimiter(config: LimitsConfig, deps: LimiterDeps): Limiter 
  */
 function createStandIn(
   config: LimitsConfig,
-  { clock, share = () => WHOLE, onStoreFailure = () => undefined }: LimiterDeps,
+  { clock, standIn, share = () => WHOLE, onStoreFailure = () => undefined }: LimiterDeps,
 ) {
-  const local = memoryStore({ clock, keysMax: LOCAL_KEYS_MAX });
+  const local = standIn ?? createStandInStore(clock);
   const shared = ({ check, policy }: Asked): Check | undefined =>
     shareOf(check, policy.config.exact, share());
   /** All or nothing here too. */

@@ -11,6 +11,7 @@ import { createLimiter } from '../limits/limiter.js';
 import type { AddressBook } from '../limits/shared-address.js';
 import type { CounterStore, LimiterStats } from '../limits/limiter-contract.js';
 import type { Share } from '../limits/share.js';
+import type { MemoryStore } from '../limits/stores/memory.js';
 import { createPipeline, type Run } from '../pipeline/run.js';
 import { stagesOf } from '../pipeline/stages/index.js';
 import type { Snapshot } from '../proxy/exchange.js';
@@ -42,6 +43,8 @@ export type EngineDeps = Readonly<{
   lastGood?: Map<string, readonly string[]>;
   /** What the last config's limits had learned of shared addresses. */
   addressBook?: AddressBook;
+  /** What the last config's limits counted along, for while Redis is away. */
+  standIn?: MemoryStore;
   /** Where the rules stage counts what it could not do in one go; goes on over reloads. */
   ruleCounts?: RuleCounts;
   onFault?: (fault: Fault) => void;
@@ -82,6 +85,7 @@ export async function buildEngines(config: Config, deps: EngineDeps): Promise<En
     clock: steadyClock,
     ...(deps.share === undefined ? {} : { share: deps.share }),
     ...(deps.addressBook === undefined ? {} : { addressBook: deps.addressBook }),
+    ...(deps.standIn === undefined ? {} : { standIn: deps.standIn }),
   });
   const apiKeyHeader = config.identity.apiKey?.header;
   const scoreHeaders = createHeaderScoring(

@@ -1,7 +1,8 @@
 /**
  * Where a worker counts: in the supervisor, or in Redis where the config names one. A reload that changes
- * `redis` opens the new store first and closes the old one once nothing uses it; any other keeps it open.
+ * `redis`, or a file that it names, opens the new store first and closes the old one once nothing uses it; any other keeps it open.
  */
+import { createHash } from 'node:crypto';
 import type { LimitStoreHealth } from '../cluster/messages.js';
 import type { Config } from '../config/schema.js';
 import { steadyClock } from '../core/clock.js';
@@ -9,9 +10,9 @@ import type { Fault } from '../core/errors.js';
 import { liveNodes } from '../limits/live-nodes.js';
 import type { CounterStore } from '../limits/limiter-contract.js';
 import type { Share } from '../limits/share.js';
-import { hotKeyCache } from '../limits/stores/hot-key-cache.js';
+import { hotKeyCache, type HotKeyCacheStats } from '../limits/stores/hot-key-cache.js';
 import { guardedStore, type GuardStats } from '../limits/stores/guarded.js';
-import { redisStore } from '../limits/stores/redis.js';
+import { redisStore, type RedisStoreStats } from '../limits/stores/redis.js';
 import { connectRedis, type RedisStats } from '../redis/client.js';
 import type { RedisConfig } from '../redis/config.js';
 import { loadCheckScript } from '../redis/scripts.js';
@@ -21,6 +22,12 @@ import type { Log } from './engines.js';
 /** One store in use, and who shares its limits. */
 export type OpenStore = Readonly<{ store: CounterStore; share: () => Share }>;
 
+/** `hot`: absent where `limits.hotKeyCache` is off. */
+export type SharedStats = GuardStats &
+  RedisStats &
+  Pick<RedisStoreStats, 'gives' | 'givesDropped' | 'givesFailed'> &
+  Readonly<{ hot: HotKeyCacheStats | undefined }>;
+
 export type LimitStores = Readonly<{
   /** The store for this config; not in use before `keep`. Waits a moment for a first connection. */
   prepare(config: Config): Promise<OpenStore>;
@@ -28,7 +35,7 @@ export type LimitStores = Readonly<{
   keep(): void;
   /** The prepared store is not needed. */
   abandon(): void;
-  stats(): (GuardStats & RedisStats) | undefined;
+  stats(): SharedStats | undefined;
   nodes(): number;
 }>;
 
@@ -57,7 +64,7 @@ export function createLimitStores(deps: LimitStoresDeps): LimitStores {
   };
   return {
     async prepare(config) {
-      const text = JSON.stringify([config.redis, config.limits.nodes, config.limits.hotKeyCache]);
+      const text = textOf(config);
       next = current?.text === text ? current : await open(text, config, deps);
       return next;
     },
@@ -70,6 +77,13 @@ export function createLimitStores(deps: LimitStoresDeps): LimitStores {
     stats: () => current?.stats(),
     nodes: () => current?.nodes() ?? 1,
   };
+}
+
+/** Changes with whatever the store is opened from; certificates and keys are files that may be new. */
+function textOf({ redis, limits: { nodes, hotKeyCache }, baseDir }: Config): string {
+  const files = redis === undefined ? undefined : redisSettings(redis, { baseDir }).options.tls;
+  const digest = createHash('sha256').update(JSON.stringify(files ?? null)).digest('hex');
+  return JSON.stringify([redis, nodes, hotKeyCache, digest]);
 }
 
 async function open(text: string, config: Config, deps: LimitStoresDeps): Promise<Held> {
@@ -101,7 +115,8 @@ async function openRedis(text: string, shared: Shared, deps: LimitStoresDeps): P
   const settings = redisSettings(redis, { baseDir });
   const client = connectRedis(settings, loadCheckScript());
   const { ramp, probeEvery, ...breaker } = redis.breaker;
-  const guarded = guardedStore(redisStore(client), {
+  const counters = redisStore(client);
+  const guarded = guardedStore(counters, {
     deadlineMs: redis.deadline,
     inFlightMax: redis.inFlightMax,
     breaker: { ...breaker, rampMs: ramp, probeEveryMs: probeEvery },
@@ -121,8 +136,8 @@ async function openRedis(text: string, shared: Shared, deps: LimitStoresDeps): P
   });
   await living.first;
   const { enabled, sync, overshoot, ...sizes } = limits.hotKeyCache;
-  const store = !enabled
-    ? guarded
+  const cache = !enabled
+    ? undefined
     : hotKeyCache(guarded, {
         ...sizes,
         clock: steadyClock,
@@ -130,6 +145,7 @@ async function openRedis(text: string, shared: Shared, deps: LimitStoresDeps): P
         syncMs: sync,
         overshoot: overshoot / 100,
       });
+  const store = cache ?? guarded;
   return {
     text,
     store,
@@ -138,7 +154,7 @@ async function openRedis(text: string, shared: Shared, deps: LimitStoresDeps): P
       return { nodes: count, rank, workers, worker };
     },
     nodes: () => living.current().count,
-    stats: () => ({ ...guarded.stats(), ...client.stats() }),
+    stats: () => ({ ...counters.stats(), ...guarded.stats(), ...client.stats(), hot: cache?.stats() }),
     async close() {
       living.close();
       await store.close();

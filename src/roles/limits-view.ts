@@ -7,20 +7,22 @@ import { createIdentities } from '../identity/index.js';
 import { createInspector, type CounterStore, type LimitsInspector, type LimitsOf } from '../limits/index.js';
 import { cleanPath } from '../proxy/facts.js';
 import type { Log } from './engines.js';
+import type { WithStore } from './operator-store.js';
 
 export type LimitsViewDeps = Readonly<{
   config: () => Config;
   /** The one that holds the counters. */
-  store: () => CounterStore;
+  withStore: WithStore;
   hashKey: () => string;
   note: Log;
 }>;
 
 export function limitsView(deps: LimitsViewDeps): Pick<AdminState, 'limits' | 'resetLimits'> {
-  const open = (ask: LimitsAsk): { inspector: LimitsInspector; of: LimitsOf } => {
+  type Opened = Readonly<{ inspector: LimitsInspector; of: LimitsOf }>;
+  const open = (ask: LimitsAsk, store: CounterStore): Opened => {
     const config = deps.config();
     const identities = createIdentities(config.identity, deps.hashKey());
-    const inspector = createInspector(config.limits, { store: deps.store(), identities });
+    const inspector = createInspector(config.limits, { store, identities });
     const { policy } = ask;
     if (policy !== undefined && !inspector.policies.includes(policy))
       throw new Fault('POLICY_UNKNOWN', { name: policy, known: inspector.policies.join(', ') });
@@ -31,13 +33,16 @@ export function limitsView(deps: LimitsViewDeps): Pick<AdminState, 'limits' | 'r
     return { inspector, of: { ...claimed, policy, matching } };
   };
   return {
-    async limits(ask) {
-      const { inspector, of } = open(ask);
-      return { limits: await inspector.show(of) };
-    },
+    limits: (ask) =>
+      deps.withStore(async (store) => {
+        const { inspector, of } = open(ask, store);
+        return { limits: await inspector.show(of) };
+      }),
     async resetLimits(ask, { actor, peer }) {
-      const { inspector, of } = open(ask);
-      const limits = await inspector.reset(of);
+      const { limits, of } = await deps.withStore(async (store) => {
+        const opened = open(ask, store);
+        return { limits: await opened.inspector.reset(opened.of), of: opened.of };
+      });
       deps.note('warn', 'limits set back', {
         audit: 'limits.reset',
         actor,

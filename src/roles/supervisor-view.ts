@@ -12,6 +12,7 @@ import type { Mode } from './config-change.js';
 import type { Log } from './engines.js';
 import { feedViews, type FeedView } from './feed-view.js';
 import { limitsView } from './limits-view.js';
+import { operatorStore } from './operator-store.js';
 
 export type Phase = 'starting' | 'running' | 'stopping';
 
@@ -57,7 +58,7 @@ export function adminState(view: View): AdminState {
     reload: view.reload,
     sites: () => view.config().sites.map(({ name }) => name),
     setMode: view.setMode,
-    ...limitsView({ ...view, store: () => view.store }),
+    ...limitsView({ ...view, withStore: operatorStore(view.config, view.store) }),
   };
 }
 

@@ -9,9 +9,9 @@ import { ipcChannel, type IpcChannel } from '../cluster/ipc-channel.js';
 import { TOPICS, type SnapshotMessage } from '../cluster/messages.js';
 import { createNotables, type NotableQueue } from '../cluster/notables.js';
 import type { Config } from '../config/schema.js';
-import { systemClock } from '../core/clock.js';
+import { steadyClock, systemClock } from '../core/clock.js';
 import { describeFault, type Fault } from '../core/errors.js';
-import { ipcStore } from '../limits/index.js';
+import { createStandInStore, ipcStore, type MemoryStore } from '../limits/index.js';
 import type { LimiterStats } from '../limits/limiter-contract.js';
 import { createAddressBook, type AddressBook } from '../limits/shared-address.js';
 import { createGate, type Gate } from '../proxy/gate.js';
@@ -42,15 +42,17 @@ export function runWorker(id: number): void {
   const store = ipcStore(channel);
   const lastGood = new Map<string, readonly string[]>();
   const addressBook = createAddressBook();
+  const standIn = createStandInStore(steadyClock);
+  const kept = { channel, lastGood, addressBook, standIn };
   let parts: Parts | undefined;
   let work: Promise<void> = Promise.resolve();
 
   const apply = async (message: SnapshotMessage<Config>): Promise<void> => {
     if (parts === undefined) {
-      parts = await open(message, { channel, store, lastGood, addressBook, id });
+      parts = await open(message, { ...kept, store, id });
       return;
     }
-    await swap(parts, message, { channel, lastGood, addressBook });
+    await swap(parts, message, kept);
   };
   channel.on(TOPICS.snapshot, (body) => {
     const message = body as SnapshotMessage<Config>;
@@ -82,12 +84,14 @@ type OpenDeps = Readonly<{
   /** Outlives every config: a reload while DNS is down keeps the origins' addresses. */
   lastGood: Map<string, readonly string[]>;
   addressBook: AddressBook;
+  /** Likewise: what was counted along for while Redis is away. */
+  standIn: MemoryStore;
   id: number;
 }>;
 
 async function open(message: SnapshotMessage<Config>, deps: OpenDeps): Promise<Parts> {
   const { config } = message;
-  const { channel, store, lastGood, addressBook, id } = deps;
+  const { channel, store, lastGood, addressBook, standIn, id } = deps;
   const file = config.log.file === undefined ? undefined : path.resolve(config.baseDir, config.log.file);
   const log = createEventLog(config.log, { file, nowMs: systemClock.nowMs });
   const metrics = createMetrics(config.metrics, { sites: config.sites.map((site) => site.name) });
@@ -111,6 +115,7 @@ async function open(message: SnapshotMessage<Config>, deps: OpenDeps): Promise<P
     channel,
     lastGood,
     addressBook,
+    standIn,
     clock: systemClock,
     log: (level, text, fields) => log.note(level, text, fields),
     hashKey: message.hashKey,
@@ -203,7 +208,7 @@ function registerGauges(gauged: Gauged): void {
 async function swap(
   parts: Parts,
   message: SnapshotMessage<Config>,
-  { channel, lastGood, addressBook }: Omit<OpenDeps, 'store' | 'id'>,
+  { channel, lastGood, addressBook, standIn }: Omit<OpenDeps, 'store' | 'id'>,
 ): Promise<void> {
   const { log, stores, ruleCounts } = parts;
   const engines = await buildEngines(message.config, {
@@ -211,6 +216,7 @@ async function swap(
     channel,
     lastGood,
     addressBook,
+    standIn,
     clock: systemClock,
     log: (level, text, fields) => log.note(level, text, fields),
     hashKey: message.hashKey,

@@ -3,8 +3,9 @@ import { spawn } from 'node:child_process';
 import { resolve } from 'node:path';
 import t from 'tap';
 import { bench, until, type Bench } from '../support/case.js';
-import { ROOT, TOKEN } from '../support/gate.js';
+import { fullConfig, ROOT, TOKEN } from '../support/gate.js';
 import { exchange, request, type RequestSpec } from '../support/raw-client.js';
+import { redisMissing, startRedis } from '../support/redis.js';
 
 const policies = [
   { name: 'ingress', limit: '60/10s', algorithm: 'fixed-window', burstAlarm: '30/5s' },
@@ -107,4 +108,35 @@ t.test('what does not fit is told with what would', async (test) => {
     test.equal(ended.code, 1, name);
     test.match(ended.err, said, name);
   }
+});
+
+t.test('with Redis it is Redis that is shown and set back', { skip: redisMissing }, async (test) => {
+  const server = await startRedis();
+  test.teardown(() => server.stop());
+  const config = { redis: { url: `redis://127.0.0.1:${server.port}`, keyPrefix: 'shop:', deadline: '5s' } };
+  const at = await bench(test, { ...config, workers: 2, limits: { policies } });
+  const session = SECRETS[0]!;
+  const asSession = { target: '/api/x', headers: [['Cookie', `sid=${session}`]] } satisfies RequestSpec;
+  const statuses = new Set<number>();
+  for (let call = 0; call < 30; call++) statuses.add((await send(at, asSession)).status);
+  test.same([...statuses], [200, 429]);
+  const asked = ['--session', session];
+  const full = async (): Promise<boolean> =>
+    rowOf(await limits(at, [...asked, '--json']), 'api', 'session')?.remaining === 0;
+  test.ok(await until(full, 15_000), 'what both workers counted');
+  test.match((await limits(at, [...asked, '--reset'])).out, /set back: 1/);
+  test.match(rowOf(await limits(at, [...asked, '--json']), 'api', 'session'), { used: 0 });
+  const passes = async (): Promise<boolean> => (await send(at, asSession)).status === 200;
+  test.ok(await until(passes), 'and the workers follow');
+
+  await server.stop();
+  for (const flags of [asked, [...asked, '--reset']]) {
+    const ended = await limits(at, flags);
+    test.equal(ended.code, 1);
+    test.match(ended.err, /cannot reach Redis at 127\.0\.0\.1:\d+: .*ECONNREFUSED.*check that it runs/s);
+  }
+  at.gate.writeConfig(fullConfig({ workers: 2, limits: { policies } }, at.up.url));
+  at.gate.reload();
+  const embedded = async (): Promise<boolean> => (await limits(at, asked)).code === 0;
+  test.ok(await until(embedded, 15_000), 'a reload without Redis: the own counters again');
 });
