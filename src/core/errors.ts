@@ -135,6 +135,10 @@ export const FAULTS = {
     message: 'Redis at {address} is a replica that takes no writes',
     remedy: 'limits follow `limits.onFailure`; let `redis` name the master, or use `redis.sentinel`',
   },
+  REDIS_NO_WRITES: {
+    message: 'Redis at {address} takes no writes now: {why}',
+    remedy: 'limits follow `limits.onFailure`; look at its disk (MISCONF) or its replicas (NOREPLICAS)',
+  },
   REDIS_AUTH: {
     message: 'Redis at {address} refused us: {why}',
     remedy: 'check user and password, and that the ACL user may run EVALSHA, SCRIPT and the commands on its keys',

@@ -13,6 +13,7 @@ const KINDS: readonly Kind[] = [
   { code: 'REDIS_BUSY', fits: /^BUSY\b/ },
   { code: 'REDIS_OOM', fits: /(?:^|-)OOM\b/ },
   { code: 'REDIS_READONLY', fits: /(?:^|-)READONLY\b/ },
+  { code: 'REDIS_NO_WRITES', fits: /(?:^|-)(?:MISCONF|NOREPLICAS)\b/ },
   { code: 'REDIS_AUTH', fits: /(?:^|-)(?:NOAUTH|WRONGPASS|NOPERM)\b|\bAUTH\b.*\bpassword\b/ },
   {
     code: 'REDIS_CLUSTER',

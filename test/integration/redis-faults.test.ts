@@ -103,6 +103,16 @@ t.test('a replica (READONLY) is a failure; promoted, it serves', options, async 
   await server.stop();
 });
 
+t.test('a master without the replicas it must have (NOREPLICAS) is a failure', options, async (t) => {
+  const server = await startRedis(['--min-replicas-to-write', '1']);
+  const shared = await openShared({ ...urlOf(server.port), breaker });
+  t.match(await shared.hit('a'), { code: 'REDIS_NO_WRITES', message: /NOREPLICAS/ });
+  await server.client.config('SET', 'min-replicas-to-write', '0');
+  await wellAgain(t, shared);
+  await shared.close();
+  await server.stop();
+});
+
 t.test('a full Redis: noeviction is a failure, every other policy serves', options, async (t) => {
   const policies = ['noeviction', 'allkeys-lru', 'allkeys-lfu', 'allkeys-random'];
   const volatile = ['volatile-lru', 'volatile-lfu', 'volatile-random', 'volatile-ttl'];
