@@ -15,7 +15,8 @@ t.test('two gates, one Redis: 5 of 1 000 logins at once pass', { skip: redisMiss
     { name: 'api', enabled: false },
   ];
   const gates = await startNodes(test, 2, { redis, limits: { policies } });
-  test.ok(await until(async () => (await server.client.zcard('rl:nodes')) === 2, 15_000), 'they see each other');
+  const known = async (): Promise<boolean> => (await server.client.zcard('rl:nodes')) === 2;
+  test.ok(await until(known, 15_000), 'they see each other');
   const client = loadClient(100);
   test.teardown(() => client.close());
   const login = (turn: number, from: string) =>

@@ -77,7 +77,8 @@ t.test('a leaky bucket in Redis makes requests wait, and refuses who would wait 
 
 t.test('what the hot-key cache and the store do is shown as metrics', options, async (test) => {
   const server = await redis(test);
-  const policies = [...OFF, { name: 'wide', match: { path: '/w' }, limit: '1000/h', algorithm: 'fixed-window' }];
+  const wide = { name: 'wide', match: { path: '/w' }, limit: '1000/h', algorithm: 'fixed-window' };
+  const policies = [...OFF, wide];
   const at = await bench(test, { redis: sectionFor(server.port), limits: { policies } });
   test.same(await statuses(at, { target: '/w' }, 100), { 200: 100 });
   const settled = async (): Promise<boolean> => ((await metric(at, 'hot_key_settled')) ?? 0) > 0;
@@ -91,8 +92,9 @@ t.test('what the hot-key cache and the store do is shown as metrics', options, a
 
 t.test('a reload keeps the stand-in warm where policies stay', options, async (test) => {
   const server = await redis(test);
-  const open = { name: 'open', match: { path: '/open' }, limit: '20/h', algorithm: 'fixed-window', exact: true };
-  const config = { redis: { ...sectionFor(server.port), deadline: '2s' }, limits: { policies: [...OFF, open] } };
+  const open = { name: 'open', match: { path: '/open' }, limit: '20/h', exact: true };
+  const policies = [...OFF, { ...open, algorithm: 'fixed-window' }];
+  const config = { redis: { ...sectionFor(server.port), deadline: '2s' }, limits: { policies } };
   const at = await bench(test, config);
   test.same(await statuses(at, { target: '/open' }, 15), { 200: 15 });
   at.gate.writeConfig(fullConfig({ ...config, trustedProxies: ['203.0.113.0/24'] }, at.up.url));
@@ -121,7 +123,8 @@ t.test(renewed, options, async (test) => {
   const server = await redis(test, ['--tls-port', String(port), ...files, '--tls-auth-clients', 'no']);
   const section = { url: `rediss://127.0.0.1:${port}`, deadline: '5s', tls: { ca: 'ca.pem' } };
   const policies = [...OFF, { name: 'closed', match: { path: '/c' }, limit: '1000/h', onFailure: 'refuse' }];
-  const at = await bench(test, { redis: section, limits: { policies } }, { files: { 'ca.pem': readFileSync(old) } });
+  const trusted = { files: { 'ca.pem': readFileSync(old) } };
+  const at = await bench(test, { redis: section, limits: { policies } }, trusted);
   test.equal(await send(at, { target: '/c' }), 429, 'the certificate of the server is not trusted');
   const reloads = async (count: number): Promise<void> => {
     at.gate.reload();

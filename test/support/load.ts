@@ -29,7 +29,8 @@ export function loadClient(connections: number): LoadClient {
       return new Promise((done) => {
         const end = (status: number): void => done({ status, tookMs: performance.now() - atMs, atMs });
         const headers = { host: 'app.test', ...(from === undefined ? {} : { 'x-forwarded-for': from }) };
-        const call = httpRequest({ agent, port, host: '127.0.0.1', path, method, headers, timeout: ANSWER_MS });
+        const to = { port, host: '127.0.0.1', path, method, headers };
+        const call = httpRequest({ agent, ...to, timeout: ANSWER_MS });
         call.on('response', (answer) => {
           answer.resume();
           answer.once('end', () => end(answer.statusCode ?? 0));

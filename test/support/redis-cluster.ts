@@ -9,7 +9,7 @@ export type RedisCluster = Readonly<{
   slotOf(key: string): Promise<number>;
   /** The master that serves a slot now. */
   masterOf(slot: number): Promise<RedisServer>;
-  /** Keys and all, as redis-cli does it; `halfway` runs while the first key has moved and the rest has not. */
+  /** Keys and all, as redis-cli does it; `halfway` runs while one key has moved and the rest has not. */
   moveSlot(slot: number, to: RedisServer, halfway: () => Promise<void>): Promise<void>;
   stop(): Promise<void>;
 }>;
@@ -50,8 +50,8 @@ async function ready(servers: readonly RedisServer[]): Promise<void> {
 const idOf = async ({ client }: RedisServer): Promise<string> => String(await client.call('CLUSTER', 'MYID'));
 
 function movesOf(servers: readonly RedisServer[]) {
-  const lives = ({ process: { exitCode, signalCode } }: RedisServer) => exitCode === null && signalCode === null;
-  const living = (): RedisServer[] => servers.filter(lives);
+  const living = (): RedisServer[] =>
+    servers.filter(({ process: { exitCode, signalCode } }) => exitCode === null && signalCode === null);
   const masterOf = async (slot: number): Promise<RedisServer> => {
     const ranges = await living()[0]!.client.cluster('SLOTS');
     const range = ranges.find(([first, last]) => slot >= first && slot <= last);
