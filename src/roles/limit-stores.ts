@@ -1,7 +1,7 @@
 /**
  * Where a worker counts: in the supervisor, or in Redis where the config names one. A reload that changes
- * `redis`, or a file that it names, opens the new store first and closes the old one once nothing uses it; any
- * other keeps it open.
+ * `redis`, or a file that it names, opens the new store first and closes the old one once nothing uses it;
+ * any other keeps it open.
  */
 import { createHash } from 'node:crypto';
 import type { LimitStoreHealth } from '../cluster/messages.js';
