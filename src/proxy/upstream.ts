@@ -4,8 +4,8 @@
  * and their pools close once idle; when the resolver fails, the last good addresses stay, over reloads too.
  */
 import { isIP } from 'node:net';
-import { Pool } from 'undici';
 import type { ProxyConfig, SiteConfig } from './config.js';
+import { Pool } from './pool.js';
 import type { Resolver } from './resolver.js';
 import { createTurnQueue, type TurnQueue } from './upstream-turns.js';
 

@@ -5,7 +5,6 @@
 import { createWriteStream } from 'node:fs';
 import { Transform } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import { request } from 'undici';
 import { implausible, reason, unreadable } from './lines.js';
 import { FEED_BYTES_MAX } from './source.js';
 import type { FeedFile } from './source.js';
@@ -24,6 +23,8 @@ export async function fetchFeed(
   const headers = { 'user-agent': 'tidegate', accept: '*/*', ...condition };
   const cap = byteCap(file);
   try {
+    // Loaded where a feed has a URL alone: the whole of undici is 8 MB.
+    const { request } = await import('undici');
     const signal = AbortSignal.timeout(timeoutMs);
     const answer = await request(file.from, { headers, signal });
     if (answer.statusCode === 304) {

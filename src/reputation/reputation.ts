@@ -23,7 +23,7 @@ import type { AsnRecord } from './sources/asn.js';
 import { createFeeds } from './sources/index.js';
 import type { Feeds } from './sources/index.js';
 
-const MEMO_MAX = 16_384;
+const MEMO_MAX = 4096;
 
 export type ReputationDeps = Readonly<{
   baseDir: string;

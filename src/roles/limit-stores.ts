@@ -14,7 +14,7 @@ import type { Share } from '../limits/share.js';
 import { hotKeyCache, type HotKeyCacheStats } from '../limits/stores/hot-key-cache.js';
 import { guardedStore, type GuardStats } from '../limits/stores/guarded.js';
 import { redisStore, type RedisStoreStats } from '../limits/stores/redis.js';
-import { connectRedis, type RedisStats } from '../redis/client.js';
+import type { RedisStats } from '../redis/client.js';
 import type { RedisConfig } from '../redis/config.js';
 import { loadCheckScript } from '../redis/scripts.js';
 import { redisSettings } from '../redis/settings.js';
@@ -114,6 +114,8 @@ async function openRedis(text: string, shared: Shared, deps: LimitStoresDeps): P
   const { nodes } = limits;
   const { workers, worker } = deps;
   const settings = redisSettings(redis, { baseDir });
+  // Loaded where Redis is used alone: its client is 5 MB.
+  const { connectRedis } = await import('../redis/client.js');
   const client = connectRedis(settings, loadCheckScript());
   const { ramp, probeEvery, ...breaker } = redis.breaker;
   const counters = redisStore(client);
