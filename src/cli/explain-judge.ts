@@ -79,7 +79,6 @@ export async function judgeOnce(
 function judgeBody(body: Buffer, exchange: Exchange, snapshot: Snapshot): Promise<BodyOutcome['kind']> {
   const run = exchange.run!;
   const message = new IncomingMessage(new Socket());
-  const inspector = snapshot.rules.openBody(run.facts);
   return new Promise((resolve) => {
     const settle = (outcome: BodyOutcome): void => {
       if (outcome.kind !== 'stream') return resolve(outcome.kind);
@@ -90,7 +89,7 @@ function judgeBody(body: Buffer, exchange: Exchange, snapshot: Snapshot): Promis
     const { pipeline, config } = snapshot;
     readBody(
       message,
-      { run, inspector, settle },
+      { run, inspect: (watch) => snapshot.rules.openBody(run.facts, watch), settle },
       { pipeline, config, holding: holdingOfOne(), onBytes: nothing },
     );
     for (let at = 0; at < body.length; at += 65_536) message.push(body.subarray(at, at + 65_536));

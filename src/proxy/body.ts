@@ -7,10 +7,10 @@ import type { IncomingMessage } from 'node:http';
 import type { Decision } from '../core/decision.js';
 import type { Finding } from '../core/finding.js';
 import type { Pipeline, Run } from '../pipeline/run.js';
-import type { BodyInspector } from '../rules/engine.js';
+import type { BodyInspector, BodyWatch } from '../rules/engine.js';
 import type { ProxyConfig } from './config.js';
 import type { Holding } from './clients.js';
-import { openDecoder, type Decoder, type DecodeProblem } from './decode.js';
+import { decodeCaps, openDecoder, type Decoder, type DecodeProblem } from './decode.js';
 import { HeldChunks } from './held-chunks.js';
 import { createTurns } from './turns.js';
 
@@ -43,13 +43,19 @@ export type BodyDeps = Readonly<{
 
 export function readBody(
   request: IncomingMessage,
-  work: Readonly<{ run: Run; inspector: BodyInspector; settle: (outcome: BodyOutcome) => void }>,
+  work: BodyWork,
   deps: BodyDeps,
 ): BodyReading {
   const reader = new BodyReader(request, work, deps);
   reader.start();
   return reader;
 }
+
+export type BodyWork = Readonly<{
+  run: Run;
+  inspect: (watch: BodyWatch) => BodyInspector;
+  settle: (outcome: BodyOutcome) => void;
+}>;
 
 /** `abandon`: the client is gone, wherever the reading stands (inside the decoder or the rules too). */
 export type BodyReading = Readonly<{ abandon: () => void }>;
@@ -83,21 +89,26 @@ class BodyReader implements BodyReading {
   private pending = 0;
   private identified = false;
 
+  private readonly inspector: BodyInspector;
+
   constructor(
     private readonly request: IncomingMessage,
-    private readonly work: Readonly<{
-      run: Run;
-      inspector: BodyInspector;
-      settle: (outcome: BodyOutcome) => void;
-    }>,
+    private readonly work: BodyWork,
     private readonly deps: BodyDeps,
-  ) {}
+  ) {
+    this.inspector = work.inspect({
+      gone: () => this.over,
+      // What refuses by itself ends the work.
+      found: async (findings) => {
+        await this.weigh(findings);
+        return !this.over;
+      },
+    });
+  }
 
   start(): void {
-    const { body } = this.deps.config;
     const coding = this.work.run.facts.headers.get('content-encoding');
-    const caps = { outputBytesMax: Math.max(body.structured, body.judgedWhole), ratioMax: body.decodedRatio };
-    const opened = openDecoder(coding, caps);
+    const opened = openDecoder(coding, decodeCaps(this.deps.config));
     if (opened !== undefined && 'problem' in opened) return this.finish(this.refusal(opened));
     this.decoder = opened;
     this.arm();
@@ -159,14 +170,17 @@ class BodyReader implements BodyReading {
   private take(chunk: Buffer): void | Promise<void> {
     if (this.over) return;
     if (this.decoder !== undefined) return this.takeCoded(this.decoder, chunk);
-    const inspected = this.inspect(this.work.inspector.write(chunk));
+    const inspected = this.inspect(this.inspector.write(chunk));
     return inspected === undefined ? this.taken(chunk) : inspected.then(() => this.taken(chunk));
   }
 
   private async takeCoded(decoder: Decoder, chunk: Buffer): Promise<void> {
+    await this.inspect(this.inspector.raw(chunk));
+    if (this.over) return;
     const plain = await decoder.write(chunk);
+    if (this.over) return;
     if ('problem' in plain) return this.finish(this.refusal(plain));
-    if (plain.length > 0) await this.inspect(this.work.inspector.write(plain));
+    if (plain.length > 0) await this.inspect(this.inspector.write(plain));
     await this.taken(chunk);
   }
 
@@ -189,16 +203,19 @@ class BodyReader implements BodyReading {
   private takeEnd(): void | Promise<void> {
     if (this.over) return;
     if (this.decoder !== undefined) return this.takeCodedEnd(this.decoder);
-    const inspected = this.inspect(this.work.inspector.end());
-    return inspected === undefined ? this.judgeEnd() : inspected.then(() => this.judgeEnd());
+    const inspected = this.inspect(this.inspector.end());
+    return inspected === undefined
+      ? this.judgeEnd()
+      : inspected.then(() => (this.over ? undefined : this.judgeEnd()));
   }
 
   private async takeCodedEnd(decoder: Decoder): Promise<void> {
     const rest = await decoder.end();
+    if (this.over) return;
     if ('problem' in rest) return this.finish(this.refusal(rest));
-    if (rest.length > 0) await this.inspect(this.work.inspector.write(rest));
-    await this.inspect(this.work.inspector.end());
-    await this.judgeEnd();
+    if (rest.length > 0) await this.inspect(this.inspector.write(rest));
+    await this.inspect(this.inspector.end());
+    if (!this.over) await this.judgeEnd();
   }
 
   private judgeEnd(): void | Promise<void> {
@@ -225,16 +242,18 @@ class BodyReader implements BodyReading {
 
   private async weigh(brought: readonly Finding[] | Promise<readonly Finding[]>): Promise<void> {
     const findings = await brought;
-    if (findings.length === 0) return;
+    if (findings.length === 0 || this.over) return;
     this.findings = findings;
     const decision = await this.judge(false);
     this.findings = [];
+    if (this.over) return;
     // A limit alone does not end the reading: the body decides between 429 and 403.
     if (decision.status > 0 && decision.action !== 'limit') this.finish({ kind: 'refuse', decision });
   }
 
   private judge(identified: boolean): Decision | Promise<Decision> {
-    const { inspector, run } = this.work;
+    const { inspector } = this;
+    const { run } = this.work;
     const { findings } = this;
     return this.deps.pipeline.body(run, { findings, field: (name) => inspector.field(name), identified });
   }
@@ -249,7 +268,7 @@ class BodyReader implements BodyReading {
   /** Keeps a chunk back; false where reading must not go on. */
   private hold(chunk: Buffer): boolean | Promise<void> {
     const { body } = this.deps.config;
-    const { inspector } = this.work;
+    const { inspector } = this;
     this.chunks.add(chunk);
     this.heldHere += chunk.length;
     const full = this.deps.holding.add(chunk.length, body);

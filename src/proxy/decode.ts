@@ -1,9 +1,11 @@
 /**
  * Undoes Content-Encoding for inspection (the original bytes are forwarded). gzip, x-gzip, deflate (zlib or
  * raw) and br; stacked or unknown codings are refused. Output is capped in size and ratio while it is made,
- * so a bomb stops growing where the cap is; zlib works off the event loop.
+ * so a bomb stops growing where the cap is; zlib works off the event loop. Nothing may follow the stream's
+ * end: one reader drops it and another takes it.
  */
 import zlib from 'node:zlib';
+import type { ProxyConfig } from './config.js';
 
 export type DecodeProblem = Readonly<{ problem: string; status: 400 | 413 | 415; id: string }>;
 
@@ -14,11 +16,28 @@ export type Decoder = {
   close(): void;
 };
 
-export type DecodeCaps = Readonly<{ outputBytesMax: number; ratioMax: number }>;
+export type DecodeCaps = Readonly<{
+  outputBytesMax: number;
+  ratioMax: number;
+  /** The longest that one piece may take, milliseconds. */
+  waitMs: number;
+}>;
+
+export function decodeCaps({ body, timeouts }: Pick<ProxyConfig, 'body' | 'timeouts'>): DecodeCaps {
+  const outputBytesMax = Math.max(body.structured, body.judgedWhole);
+  return { outputBytesMax, ratioMax: body.decodedRatio, waitMs: timeouts.body };
+}
 
 /** Below this much output the ratio says nothing: small texts compress a thousandfold honestly. */
 const RATIO_FREE_BYTES = 1024 * 1024;
 const CODINGS = new Set(['gzip', 'x-gzip', 'deflate', 'br']);
+
+const TRAILING: DecodeProblem = {
+  id: 'CODING-TRAILING',
+  status: 400,
+  problem: 'bytes follow the end of the compressed body',
+};
+const SLOW: DecodeProblem = { id: 'CODING-SLOW', status: 400, problem: 'decoding the body takes too long' };
 
 /** Undefined: nothing to undo. */
 export function openDecoder(
@@ -39,6 +58,7 @@ function streamDecoder(name: string, caps: DecodeCaps): Decoder {
   let collected: Buffer[] = [];
   let failed: DecodeProblem | undefined;
   let wake: (() => void) | undefined;
+  let ended = false;
 
   const fail = (problem: DecodeProblem): void => {
     failed ??= problem;
@@ -57,9 +77,16 @@ function streamDecoder(name: string, caps: DecodeCaps): Decoder {
   const open = (first: Buffer) => {
     const made = create(name, first);
     made.on('data', onData);
-    made.on('error', () =>
-      fail({ id: 'CODING-BROKEN', status: 400, problem: `the body is not valid ${name}` }),
-    );
+    const broken = (): void =>
+      fail({ id: 'CODING-BROKEN', status: 400, problem: `the body is not valid ${name}` });
+    made.on('error', broken);
+    // zlib never calls back for a piece that goes on after the stream's end.
+    made.on('end', () => {
+      ended = true;
+      if (made.bytesWritten < bytesIn) fail(TRAILING);
+      wake?.();
+    });
+    made.on('close', () => (ended ? undefined : broken()));
     return made;
   };
   const take = (): Buffer | DecodeProblem => {
@@ -72,7 +99,11 @@ function streamDecoder(name: string, caps: DecodeCaps): Decoder {
     failed !== undefined
       ? Promise.resolve(failed)
       : new Promise((resolve) => {
-          wake = () => resolve(take());
+          const late = setTimeout(() => fail(SLOW), caps.waitMs);
+          wake = () => {
+            clearTimeout(late);
+            resolve(take());
+          };
           act(wake);
         });
 
@@ -80,20 +111,21 @@ function streamDecoder(name: string, caps: DecodeCaps): Decoder {
     write(chunk) {
       bytesIn += chunk.length;
       if (chunk.length === 0) return Promise.resolve(take());
+      if (ended) fail(TRAILING);
       stream ??= open(chunk);
       const into = stream;
       return settled((done) => into.write(chunk, () => done()));
     },
     end() {
-      if (stream === undefined) return Promise.resolve(Buffer.alloc(0));
+      if (stream === undefined || ended) return Promise.resolve(take());
       const into = stream;
-      return settled((done) => {
-        into.once('end', done);
-        into.end();
-      });
+      // Its `end` or its `error` answers.
+      return settled(() => into.end());
     },
     close() {
+      ended = true;
       stream?.destroy();
+      wake?.();
     },
   };
 }

@@ -162,11 +162,14 @@ function isCrowding({ client, exchange }: Life): boolean {
 function bodyOf(life: Life): void {
   const { exchange, facts } = life;
   if (life.expectContinue) life.response.writeContinue();
-  const inspector = exchange.snapshot.rules.openBody(facts);
-  const { pipeline, config } = exchange.snapshot;
+  const { pipeline, config, rules } = exchange.snapshot;
   const reading = readBody(
     life.request,
-    { run: exchange.run!, inspector, settle: (outcome) => afterBody(life, outcome) },
+    {
+      run: exchange.run!,
+      inspect: (watch) => rules.openBody(facts, watch),
+      settle: (outcome) => afterBody(life, outcome),
+    },
     { pipeline, config, holding: life.holding, onBytes: (count) => void (exchange.bytesIn += count) },
   );
   life.response.once('close', reading.abandon);

@@ -200,6 +200,7 @@ function registerGauges(gauged: Gauged): void {
     ['decisions_not_shown', 'Notable decisions that only the log has.', notables.skipped],
     ['rule_set_overflows', 'Pattern sets split for want of memory.', () => ruleCounts.setOverflows],
     ['value_forms_cut', 'Values with more layers of encoding than are judged.', () => ruleCounts.formsCut],
+    ['body_work_cut', 'Requests that asked for more work than `rules.workMax`.', () => ruleCounts.workCut],
     ['ipc_dropped', 'Messages to the supervisor that were not sent.', channel.dropped],
   ];
   for (const [name, help, read] of gauges) metrics.gauge(name, help, read);

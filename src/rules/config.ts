@@ -30,7 +30,7 @@ export const rulesSection = z
       .prefault({})
       .describe('Points that a match adds, by severity.'),
     decodeDepth: whole(5, 1, 10).describe('How many layers of encoding are taken off; a value with more is a match of severity 4.'),
-    variantsMax: whole(32, 4, 256).describe('How many forms of one value are judged; a value with more is a match of severity 4.'),
+    variantsMax: whole(64, 4, 256).describe('How many forms of one value are judged; a value with more is a match of severity 4.'),
     windowBytes: bytes('32KB', { min: 4096, max: 1024 ** 2 }).describe(
       'Long values are judged in windows of this size.',
     ),
@@ -43,6 +43,10 @@ export const rulesSection = z
     fieldBytesMax: bytes('1MB', { min: 1024 }).describe(
       'Largest field of a multipart body; above it the answer is 413.',
     ),
+    workMax: bytes('16MB', { min: 1024 ** 2 }).describe(
+      'Characters judged for one request, all forms of all values together; above it the answer is 413.',
+    ),
+    workPerByte: whole(24, 1, 1000).describe('How many more for each byte of its body.'),
     maxFields: whole(5000, 1, 1_000_000).describe(
       'Most fields or JSON leaves of a body; above it the answer is 413.',
     ),

@@ -7,7 +7,7 @@ import { NO_FINDINGS } from '../core/finding.js';
 import type { RequestFacts } from '../core/request.js';
 import type { Judge, RuleBook } from './judge.js';
 import { createJudge } from './judge.js';
-import { addNestedJson } from './body/json-leaves.js';
+import { addContained } from './body/json-leaves.js';
 import { addPairs } from './body/form.js';
 
 const MEMORY_ENTRIES = 4096;
@@ -45,7 +45,10 @@ export function createHeadInspector(book: RuleBook): HeadInspector {
 
 function addHeader(judge: Judge, name: string, value: string): void {
   if (name === 'cookie') addCookies(judge, value);
-  else judge.add({ target: 'header', name, text: value, encoding: 'percent' });
+  else {
+    judge.add({ target: 'header', name, text: value, encoding: 'percent' });
+    if (name.endsWith('authorization')) addContained(judge, { target: 'header', name, text: value });
+  }
 }
 
 function addCookies(judge: Judge, value: string): void {
@@ -54,7 +57,7 @@ function addCookies(judge: Judge, value: string): void {
     const name = (equals < 0 ? '' : piece.slice(0, equals)).trim();
     const text = piece.slice(equals + 1).trim();
     judge.add({ target: 'cookie', name, text, encoding: 'percent' });
-    addNestedJson(judge, { target: 'cookie', name, text });
+    addContained(judge, { target: 'cookie', name, text });
     if (name !== '') judge.add({ target: 'cookie', name: '', text: name, encoding: 'percent' });
   }
 }

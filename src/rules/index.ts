@@ -68,14 +68,14 @@ function* joinRules(rules: readonly Rule[], config: RulesConfig, counts = noRule
   const book: RuleBook = { config, counts, kinds: { text, header, path, file: ofKind('file') } };
   return {
     inspectHead: createHeadInspector(book),
-    openBody: (facts) => openBody(book, facts),
+    openBody: (facts, watch) => openBody(book, facts, watch),
     ruleCount: active.length,
   };
 }
 
 /** A record that begins at nothing. */
 export function noRuleCounts(): RuleCounts {
-  return { setOverflows: 0, formsCut: 0 };
+  return { setOverflows: 0, formsCut: 0, workCut: 0 };
 }
 
 /** `rules/native` of the package that this file belongs to, from source and from `dist` alike. */

@@ -11,6 +11,7 @@ import type { Rule, SetKind, Target } from './rule.js';
 import { setKind } from './rule.js';
 import type { RuleSet } from './sets.js';
 import { isExcluded } from './exclusions.js';
+import { malformed } from './malformed.js';
 import type { Encoding, Variant } from './variants.js';
 import { isPlain, variantsOf } from './variants.js';
 
@@ -28,6 +29,10 @@ export type Judge = Readonly<{
   add(value: Value): void;
   /** Work taken in since the last `flush`: characters of all forms, and something for each. */
   pending(): number;
+  /** A body brought so many bytes: ordinary text of that size may cost so much more. */
+  grant(bytes: number): void;
+  /** True once more was taken in than one request may ask for: what follows is not read, and it is refused. */
+  exhausted(): boolean;
   /** What the values taken in since the last call brought to light. */
   flush(): Finding[];
 }>;
@@ -50,6 +55,17 @@ export function createJudge(book: RuleBook, facts: Pick<RequestFacts, 'site' | '
   const pools: Partial<Record<SetKind, Pool>> = {};
   let extra: Finding[] = [];
   let chars = 0;
+  let spent = 0;
+  let allowed = book.config.workMax;
+  let exhausted = false;
+  const charge = (length: number): void => {
+    chars += length + VALUE_COST;
+    spent += length + VALUE_COST;
+    if (spent <= allowed || exhausted) return;
+    exhausted = true;
+    book.counts.workCut++;
+    extra.push(malformed('WORK-MAX', 413, 'judging the body takes more work than one request may ask for'));
+  };
 
   const violation = (id: string, severity: Severity, value: Value, message: string): void => {
     if (isAnswered(id) || isExcluded(book.config.exclusions, id, { facts, target: spell(value) })) return;
@@ -64,12 +80,12 @@ export function createJudge(book: RuleBook, facts: Pick<RequestFacts, 'site' | '
   };
 
   const add = (value: Value): void => {
-    if (value.text === '') return;
+    if (value.text === '' || exhausted) return;
     const kind = setKind(value.target);
     const pool = pools[kind] ?? (pools[kind] = { texts: [], values: [], forms: [] });
     pool.values.push(value);
     if (value.target === 'file' || isPlain(value.text)) {
-      chars += value.text.length + VALUE_COST;
+      charge(value.text.length);
       pool.texts.push(value.text);
       pool.forms.push(undefined);
       return;
@@ -84,7 +100,7 @@ export function createJudge(book: RuleBook, facts: Pick<RequestFacts, 'site' | '
       violation('FORMS-CUT', 4, value, 'a value has more layers of encoding than are judged');
     }
     for (const { text } of found.list) {
-      chars += text.length + VALUE_COST;
+      charge(text.length);
       pool.texts.push(text);
     }
     pool.forms.push(found.list);
@@ -117,7 +133,8 @@ export function createJudge(book: RuleBook, facts: Pick<RequestFacts, 'site' | '
     }
     return findings;
   };
-  return { add, flush, pending: () => chars };
+  const grant = (bytes: number): void => void (allowed += bytes * book.config.workPerByte);
+  return { add, flush, grant, pending: () => chars, exhausted: () => exhausted };
 }
 
 /** `query:q`, `json:user.name`, `path`, `body`. */

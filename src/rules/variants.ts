@@ -30,6 +30,7 @@ export type Encoding = 'form' | 'percent' | 'none';
 
 export type VariantBounds = Readonly<{ decodeDepth: number; variantsMax: number }>;
 
+const BASE64_LAYERS = 3;
 const ODD = 1;
 const OUTSIDE_BASE64 = 2;
 const CLASSES = new Uint8Array(256).map((_zero, code) => {
@@ -97,8 +98,12 @@ function unfold(start: Variant, encoding: Encoding, work: Unfolding): void {
     if (work.nested === 0 && variant.text.includes('\0')) found.nul = true;
     if (!add(variant, found, bounds)) return;
   }
-  for (const variant of line) addViews(variant, found, bounds);
-  if (work.nested < 2) line.forEach((variant) => openBase64(variant, work));
+  // What is wholly decoded and what is not at all come first: most readers see one of these.
+  const [first, ...between] = line;
+  const end = between.pop();
+  for (const variant of [end, first, ...between])
+    if (variant !== undefined) addViews(variant, found, bounds);
+  if (work.nested < BASE64_LAYERS) line.forEach((variant) => openBase64(variant, work));
 }
 
 function changes(text: string): (decoder: Transformation) => boolean {

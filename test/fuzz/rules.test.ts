@@ -173,7 +173,7 @@ t.test('multipart is read the same in whatever pieces it comes', (t) => {
     let file = '';
     const reader = createMultipartReader(
       'bb',
-      { fieldBytesMax: 1000, multipartParts: 10 },
+      { fieldBytesMax: 1000, multipartParts: 10, formData: true },
       {
         part: ({ name }) => seen.push(name),
         field: (_header, value) => seen.push(value.toString('latin1')),

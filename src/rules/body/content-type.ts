@@ -6,15 +6,23 @@ export type BodyKind = 'json' | 'form' | 'multipart' | 'text' | 'binary';
 
 export type ContentType = Readonly<{
   kinds: ReadonlySet<BodyKind>;
+  /** The boundary of a multipart type that can be read in one way only. */
   boundary: string | undefined;
   /** The header names multipart, so that the body must be read as such. */
   multipart: boolean;
+  /** It is form-data: each part is a field or a file of a form. */
+  formData: boolean;
+  /** Values in a compact form between which short text stands: MessagePack, CBOR, Protocol Buffers. */
+  packed: boolean;
   /** A charset in which plain text looks like something else. */
   charset: string | undefined;
 }>;
 
 const TYPE = /([a-z0-9!#$&^_.+*-]+)\/([a-z0-9!#$&^_.+*-]+)/gi;
-const BOUNDARY = /;\s*boundary\s*=\s*(?:"([^"\\]{1,200})"|([^\s;,"]{1,200}))/gi;
+const PACKED = /msgpack|cbor|protobuf|bson|avro|thrift|grpc|\bx-amf\b|ubjson/i;
+const MULTIPART = /^multipart\/([a-z0-9-]{1,40})[ \t]*/i;
+/** What stands unquoted is a token, and those characters of a boundary that no reader takes for its end. */
+const PARAM = /^;[ \t]*([a-z0-9_-]{1,40})=(?:"([^"\\]{0,200})"|([!#$%&*+.^_`|~0-9a-z:/?=-]{1,200}))[ \t]*/i;
 const CHARSET = /charset\s*=\s*["']?([a-z0-9_.:-]{1,40})/gi;
 const KNOWN_CHARSET =
   /^(?:utf-?8|us-ascii|ascii|iso-8859-\d{1,2}|latin1|windows-125\d|gbk|gb2312|gb18030|big5|shift_jis|euc-(?:jp|kr)|koi8-r)$/i;
@@ -29,14 +37,38 @@ export function readContentType(header: string | undefined): ContentType {
     const kind = kindOf(type.toLowerCase(), subtype.toLowerCase());
     if (kind !== undefined) kinds.add(kind);
   }
-  const boundaries = new Set([...text.matchAll(BOUNDARY)].map((found) => found[1] ?? found[2] ?? ''));
   const charsets = [...text.matchAll(CHARSET)].map((found) => found[1] ?? '');
+  const multipart = /multipart/i.test(text);
   return {
     kinds,
-    multipart: kinds.has('multipart'),
-    boundary: boundaries.size === 1 ? [...boundaries][0] : undefined,
+    multipart,
+    packed: PACKED.test(text),
+    formData: /multipart\/form-data/i.test(text),
+    boundary: multipart ? boundaryOf(text) : undefined,
     charset: charsets.find((charset) => !KNOWN_CHARSET.test(charset)),
   };
+}
+
+/**
+ * RFC 2046 section 5.1.1, strictly: given twice, in pieces (RFC 2231), with a space around `=` or otherwise
+ * odd, some reader takes another one, and finds other parts.
+ */
+function boundaryOf(text: string): string | undefined {
+  const type = MULTIPART.exec(text);
+  if (type === null) return undefined;
+  let boundary: string | undefined;
+  let rest = text.slice(type[0].length);
+  // One `;` without a parameter at the very end is common and harmless.
+  while (rest !== '' && rest !== ';') {
+    const found = PARAM.exec(rest);
+    if (found === null) return undefined;
+    if (found[1]?.toLowerCase() === 'boundary') {
+      if (boundary !== undefined) return undefined;
+      boundary = found[2] ?? found[3];
+    }
+    rest = rest.slice(found[0].length);
+  }
+  return boundary === undefined || /^$|^ | $|[^\x20-\x7e]/.test(boundary) ? undefined : boundary;
 }
 
 function kindOf(type: string, subtype: string): BodyKind | undefined {

@@ -1,6 +1,6 @@
 /** `a=1&b=2` as a form or a query writes it (URL Living Standard 5.1): split first, decoded by the judge. */
 import type { Judge } from '../judge.js';
-import { addNestedJson } from './json-leaves.js';
+import { addContained } from './json-leaves.js';
 import { decodeForm } from '../transform/percent.js';
 
 /** Answers the number of pairs; `onPair` sees the undecoded name and value. */
@@ -24,6 +24,13 @@ export function addPairs(
   return count;
 }
 
+/** `{`, `[`, percent-encoded, a token, or a `data:` URI. */
+function mayContain(value: string): boolean {
+  const first = value.charCodeAt(0);
+  if (first === 0x7b || first === 0x5b || first === 0x25) return true;
+  return value.startsWith('eyJ') || value.includes('base64,');
+}
+
 function addPair(
   judge: Judge,
   pair: string,
@@ -36,10 +43,7 @@ function addPair(
   judge.add({ target: 'argname', name: '', text: name, encoding: 'form' });
   if (value !== '') {
     judge.add({ target, name, text: value, encoding: 'form' });
-    const first = value.charCodeAt(0);
-    // `{`, `[`, or percent-encoded.
-    if (first === 0x7b || first === 0x5b || first === 0x25)
-      addNestedJson(judge, { target, name, text: decodeForm(value) });
+    if (mayContain(value)) addContained(judge, { target, name, text: decodeForm(value) });
   }
   onPair?.(name, value);
 }

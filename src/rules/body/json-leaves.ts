@@ -1,6 +1,7 @@
 /** JSON leaves as values to judge, and JSON inside strings, which is read again down to a few levels. */
 import type { Judge } from '../judge.js';
 import type { Target } from '../rule.js';
+import { containedIn } from '../transform/containers.js';
 import { decodeEscapes } from '../transform/escapes.js';
 import type { JsonLeaf } from './json-walker.js';
 import { createJsonWalker } from './json-walker.js';
@@ -16,17 +17,31 @@ export function addLeaf(judge: Judge, leaf: JsonLeaf, target: Target, level = 0)
   if (leaf.kind === 'scalar' || leaf.kind === 'pause') return;
   // A long string stays as written: the judge takes escapes off in windows.
   const text = leaf.raw.length > DECODED_CHARS ? leaf.raw : decodeEscapes(leaf.raw);
-  if (leaf.kind === 'key') judge.add({ target: 'argname', name: '', text, encoding: 'none' });
-  else {
+  if (leaf.kind === 'key') {
+    judge.add({ target: 'argname', name: '', text, encoding: 'none' });
+    // On its own that is an ordinary name; what stands above it tells.
+    if (text === 'prototype' && leaf.parent !== '') {
+      const both = `${decodeEscapes(leaf.parent)}.${text}`;
+      judge.add({ target: 'argname', name: '', text: both, encoding: 'none' });
+    }
+  } else {
     judge.add({ target, name: leaf.path, text, encoding: 'none' });
-    addNestedJson(judge, { target, name: leaf.path, text }, level + 1);
+    addContained(judge, { target, name: leaf.path, text }, level + 1);
   }
 }
 
-/** Where the text is JSON itself, its leaves are judged too. */
-export function addNestedJson(judge: Judge, { target, name, text }: Held, level = 1): void {
-  const first = text.charCodeAt(0);
-  if ((first !== 0x7b && first !== 0x5b) || level > NESTED_LEVELS) return;
+/** Where the text is JSON itself, or holds some in a container, its leaves are judged too. */
+export function addContained(judge: Judge, held: Held, level = 1): void {
+  if (level > NESTED_LEVELS) return;
+  const first = held.text.charCodeAt(0);
+  if (first === 0x7b || first === 0x5b) return addNestedJson(judge, held, level);
+  for (const text of containedIn(held.text)) {
+    if (/^\s{0,20}[{[]/.test(text)) addNestedJson(judge, { ...held, text }, level);
+    else judge.add({ ...held, text, encoding: 'none' });
+  }
+}
+
+function addNestedJson(judge: Judge, { target, name, text }: Held, level: number): void {
   const walker = createJsonWalker(text, NESTED_DEPTH);
   for (let count = 0; count < NESTED_LEAVES; count++) {
     const leaf = walker.next();

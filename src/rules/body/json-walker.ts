@@ -8,6 +8,8 @@ export type JsonLeaf = Readonly<{
   kind: 'key' | 'string' | 'scalar' | 'pause';
   /** Keys joined with dots; array elements share the path of the array. */
   path: string;
+  /** The key above this one, undecoded; empty where there is none. */
+  parent: string;
   /** Undecoded text: without the quotes, escapes as written. */
   raw: string;
 }>;
@@ -22,9 +24,9 @@ const SPACE = /[ \t\r\n]*/y;
 const SCALAR = /-?\d[\d.eE+-]*|true|false|null|NaN|-?Infinity/y;
 const PATH_CHARS = 120;
 const PAUSE_AFTER = 1024;
-const PAUSE: JsonLeaf = Object.freeze({ kind: 'pause', path: '', raw: '' });
+const PAUSE: JsonLeaf = Object.freeze({ kind: 'pause', path: '', parent: '', raw: '' });
 
-type Frame = { array: boolean; path: string; started: boolean };
+type Frame = { array: boolean; path: string; key: string; started: boolean };
 
 export function createJsonWalker(text: string, depthMax: number): JsonWalker {
   const stack: Frame[] = [];
@@ -32,6 +34,7 @@ export function createJsonWalker(text: string, depthMax: number): JsonWalker {
   let state: ReturnType<JsonWalker['state']> = 'reading';
   let wantValue = true;
   let path = '';
+  let last = '';
   // The next of each from `at` on, found once: Infinity where there is none.
   let quoteAt = -1;
   let escapeAt = -1;
@@ -66,7 +69,7 @@ export function createJsonWalker(text: string, depthMax: number): JsonWalker {
     const char = text[at];
     if (char === '{' || char === '[') {
       if (stack.length >= depthMax) return stop('deep');
-      stack.push({ array: char === '[', path, started: false });
+      stack.push({ array: char === '[', path, key: last, started: false });
       at++;
       wantValue = char === '[';
       return undefined;
@@ -74,13 +77,13 @@ export function createJsonWalker(text: string, depthMax: number): JsonWalker {
     wantValue = false;
     if (char === '"') {
       const raw = string();
-      return raw === undefined ? stop('broken') : { kind: 'string', path, raw };
+      return raw === undefined ? stop('broken') : { kind: 'string', path, parent: '', raw };
     }
     SCALAR.lastIndex = at;
     const found = SCALAR.exec(text);
     if (found === null) return stop('broken');
     at = SCALAR.lastIndex;
-    return { kind: 'scalar', path, raw: found[0] };
+    return { kind: 'scalar', path, parent: '', raw: found[0] };
   };
   const key = (frame: Frame): JsonLeaf | undefined => {
     if (text[at] !== '"') return stop('broken');
@@ -90,8 +93,9 @@ export function createJsonWalker(text: string, depthMax: number): JsonWalker {
     if (text[at] !== ':') return stop('broken');
     at++;
     path = (frame.path === '' ? raw : `${frame.path}.${raw}`).slice(0, PATH_CHARS);
+    last = raw;
     wantValue = true;
-    return { kind: 'key', path, raw };
+    return { kind: 'key', path, parent: frame.key, raw };
   };
   /** Between values: a comma, the end of the container, or the end of the text. */
   const between = (): JsonLeaf | undefined => {
@@ -110,6 +114,7 @@ export function createJsonWalker(text: string, depthMax: number): JsonWalker {
     }
     frame.started = true;
     path = frame.path;
+    last = frame.key;
     if (!frame.array) return key(frame);
     wantValue = true;
     return undefined;

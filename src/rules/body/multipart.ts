@@ -5,7 +5,12 @@
 import type { PartHeader, PartProblem } from './part-header.js';
 import { readPartHeader } from './part-header.js';
 
-export type MultipartBounds = Readonly<{ fieldBytesMax: number; multipartParts: number }>;
+export type MultipartBounds = Readonly<{
+  fieldBytesMax: number;
+  multipartParts: number;
+  /** The parts are those of a form. */
+  formData: boolean;
+}>;
 
 export type MultipartSink = Readonly<{
   part(header: PartHeader): void;
@@ -76,17 +81,19 @@ export function createMultipartReader(
       return undefined;
     },
     header: () => {
-      const end = held.indexOf(HEADER_END);
+      // A part of another multipart than a form may have no header at all.
+      const bare = !bounds.formData && held.indexOf(CRLF) === 0;
+      const end = bare ? 0 : held.indexOf(HEADER_END);
       if (end < 0)
         return held.length > HEADER_BYTES_MAX ? { status: 400, why: 'a part header is too long' } : 'more';
       if (end > HEADER_BYTES_MAX) return { status: 400, why: 'a part header is too long' };
       if (++parts > bounds.multipartParts) return { status: 413, why: 'too many parts' };
-      const read: PartHeader | PartProblem = readPartHeader(held.toString('latin1', 0, end));
+      const read: PartHeader | PartProblem = readPartHeader(held.toString('latin1', 0, end), bounds.formData);
       if ('status' in read) return read;
       header = read;
       sink.part(read);
       // The CRLF that ends the header stays, as it may begin the delimiter of an empty part.
-      held = held.subarray(end + 2);
+      if (!bare) held = held.subarray(end + 2);
       if (held.indexOf(delimiter) === 0) return closePart(0);
       held = held.subarray(2);
       state = 'body';

@@ -2,17 +2,17 @@
 import type { Finding } from '../../core/finding.js';
 import { AMBIGUOUS } from '../../core/identity.js';
 import { addPairs } from './form.js';
-import { sniffBoundary } from './content-type.js';
 import type { BodyKind } from './content-type.js';
-import { addNestedJson, addLeaf } from './json-leaves.js';
+import { addContained, addLeaf } from './json-leaves.js';
 import { createJsonWalker } from './json-walker.js';
-import { malformed } from './malformed.js';
+import { malformed } from '../malformed.js';
 import { openMultipart } from './streams.js';
 import type { BodyWork } from './streams.js';
 import { decodeEscapes } from '../transform/escapes.js';
 import { decodeForm } from '../transform/percent.js';
 import { foldUtf8 } from '../transform/utf8.js';
 import { addInWindows } from './windows.js';
+import { joinedText, looksLikeXml } from './xml-text.js';
 
 /** The value of each field, bounded; what policies ask for by name. Several values are AMBIGUOUS. */
 export type Fields = Readonly<{
@@ -47,7 +47,19 @@ export function createFields(max: number): Fields {
 
 export type WholeWork = Readonly<{ steps: Iterator<void>; problem(): Finding | undefined }>;
 
-export function judgeWhole(text: string, kinds: ReadonlySet<BodyKind>, work: BodyWork): WholeWork {
+/** A held body: its text, what it may be, and how much of it is to be judged as raw text. */
+export type WholeBody = Readonly<{
+  text: string;
+  kinds: ReadonlySet<BodyKind>;
+  /** The boundary of its parts, where it may be read as multipart. */
+  boundary: string | undefined;
+  /** What is left to judge as raw text; undefined where all of it is. */
+  rest: string | undefined;
+}>;
+
+/** Readings stand beside each other: an origin may take any of them, and raw text where none fits. */
+export function judgeWhole({ text, kinds, boundary, rest }: WholeBody, work: BodyWork): WholeWork {
+  const { judge, book } = work;
   let problem: Finding | undefined;
   function* run(): Generator<void> {
     let understood = false;
@@ -63,12 +75,21 @@ export function judgeWhole(text: string, kinds: ReadonlySet<BodyKind>, work: Bod
       problem = yield* readForm(text, work);
       understood ||= kinds.has('form') && !kinds.has('json');
     }
-    if (kinds.has('multipart')) yield* readParts(text, work);
-    if (problem === undefined && (!understood || kinds.has('text'))) {
-      yield* addInWindows(work.judge, { target: 'raw', name: '', text, encoding: 'none' }, work.book.config);
+    if (boundary !== undefined) yield* readParts(text, boundary, work);
+    if (problem !== undefined) return;
+    if (!understood || kinds.has('text') || boundary !== undefined) {
+      yield* addInWindows(judge, { target: 'raw', name: '', text: rest ?? text, encoding: 'none' }, book.config);
     }
+    if (!understood && looksLikeXml(text)) yield* readXml(text, work);
   }
   return { steps: run(), problem: () => problem };
+}
+
+function* readXml(text: string, { book, judge }: BodyWork): Generator<void> {
+  for (const joined of joinedText(text)) {
+    if (joined === undefined) yield;
+    else yield* addInWindows(judge, { target: 'raw', name: '', text: joined, encoding: 'none' }, book.config);
+  }
 }
 
 function* readJson(
@@ -97,7 +118,7 @@ function* readJson(
         { target: 'json', name: leaf.path, text: leaf.raw, encoding: 'none' },
         config,
       );
-      addNestedJson(judge, { target: 'json', name: leaf.path, text: leaf.raw.slice(0, config.windowBytes) });
+      addContained(judge, { target: 'json', name: leaf.path, text: leaf.raw.slice(0, config.windowBytes) });
     } else addLeaf(judge, leaf, 'json');
     if (++read % STEP_ITEMS === 0 || judge.pending() >= config.windowBytes / 4) yield;
   }
@@ -108,14 +129,10 @@ function* readJson(
 /** `us\u0065rname` is a name that the origin reads as `username`. */
 const plainName = (path: string): string => (path.includes('\\') ? decodeEscapes(path) : path);
 
-/**
- * Parts under a boundary that the header did not declare: each value counts, besides the whole as raw text.
- */
-function* readParts(text: string, work: BodyWork): Generator<void> {
+/** Parts under a boundary: each value counts, besides the whole; what is no multipart for us is let be. */
+function* readParts(text: string, boundary: string, work: BodyWork): Generator<void> {
+  const body = openMultipart({ boundary, formData: false }, work);
   const bytes = Buffer.from(text, 'latin1');
-  const boundary = sniffBoundary(bytes);
-  if (boundary === undefined) return;
-  const body = openMultipart(boundary, work);
   for (const steps of [body.write(bytes), body.end()]) while (steps.next().done !== true) yield;
 }
 

@@ -3,7 +3,8 @@
  */
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Finding } from '../../core/finding.js';
-import type { MaybePromise } from '../engine.js';
+import { NO_FINDINGS } from '../../core/finding.js';
+import type { BodyWatch, MaybePromise } from '../engine.js';
 import type { Judge, Value } from '../judge.js';
 
 export type WindowBounds = Readonly<{ windowBytes: number; overlapBytes: number }>;
@@ -11,31 +12,43 @@ export type WindowBounds = Readonly<{ windowBytes: number; overlapBytes: number 
 /** Work longer than this gives the event loop its turn; one flush may come on top. */
 const TURN_MS = 8;
 
+export type StepsOf = Readonly<{ judge: Judge; pieceChars: number; watch: BodyWatch | undefined }>;
+
 /**
  * Work in pieces: each step adds values to the judge, which looks at them when `pieceChars` have gathered.
- * Answers at once where all is done within one piece and one turn, which has begun at `began` (ms).
+ * Answers at once where all is done within one piece and one turn, which has begun at `began` (ms). Ends
+ * early where the watch has heard enough, nobody waits, or the judge has done all that one request may ask.
  */
 export function runSteps(
   steps: Iterator<void>,
-  judge: Judge,
-  pieceChars: number,
+  of: StepsOf,
   began = performance.now(),
 ): MaybePromise<readonly Finding[]> {
-  const found: Finding[] = [];
-  let turn = began;
-  while (judge.pending() < pieceChars && performance.now() - turn < TURN_MS) {
+  const { judge, pieceChars } = of;
+  while (judge.pending() < pieceChars && !judge.exhausted() && performance.now() - began < TURN_MS) {
     if (steps.next().done === true) return judge.flush();
   }
-  return (async () => {
-    for (;;) {
-      if (performance.now() - turn >= TURN_MS) {
-        await nextTurn();
-        turn = performance.now();
-      }
-      if (judge.pending() >= pieceChars) found.push(...judge.flush());
-      else if (steps.next().done === true) return found.concat(judge.flush());
+  return runLong(steps, of, began);
+}
+
+async function runLong(steps: Iterator<void>, of: StepsOf, began: number): Promise<readonly Finding[]> {
+  const { judge, pieceChars, watch } = of;
+  const found: Finding[] = [];
+  let turn = began;
+  while (watch?.gone() !== true) {
+    if (performance.now() - turn >= TURN_MS) {
+      await nextTurn();
+      turn = performance.now();
     }
-  })();
+    if (judge.exhausted()) break;
+    if (judge.pending() >= pieceChars) {
+      const brought = judge.flush();
+      if (brought.length === 0) continue;
+      if (watch === undefined) found.push(...brought);
+      else if (!(await watch.found(brought))) return NO_FINDINGS;
+    } else if (steps.next().done === true) break;
+  }
+  return found.concat(judge.flush());
 }
 
 /** Adds one value, whole where it is short, window by window where it is long. */

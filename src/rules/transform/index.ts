@@ -1,6 +1,7 @@
 /**
  * Everything that runs, in order: decoders round by round to a fixpoint, then the views of each decoded form.
  */
+import { doctype } from './doctype.js';
 import { entities } from './entities.js';
 import { escapes } from './escapes.js';
 import { percent } from './percent.js';
@@ -11,7 +12,14 @@ import { commentsToNothing, commentsToSpace, concat, invisible, path, shell } fr
 
 export const DECODERS: readonly Transformation[] = [percent, entities, escapes, fullWidth, utf7];
 
-export const VIEWS: readonly Transformation[] = [commentsToSpace, commentsToNothing, concat, shell, path];
+export const VIEWS: readonly Transformation[] = [
+  commentsToSpace,
+  commentsToNothing,
+  concat,
+  shell,
+  path,
+  doctype,
+];
 
 export { invisible };
 
