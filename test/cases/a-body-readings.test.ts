@@ -54,7 +54,8 @@ t.test('a client that leaves while its body is judged ends the work', async (tes
   const clients = await Promise.all([1, 2, 3].map(() => RawConnection.open(at.gate.port)));
   for (const client of clients) await client.send(request({ method: 'POST', headers: [JSON_TYPE], body }));
   await until(async () => (await metric(at, 'held_body_bytes')) > 0, 5000);
-  for (const client of clients) client.destroy();
+  // A reset says that nobody listens; a FIN alone may come from a client that still waits for the answer.
+  for (const client of clients) client.reset();
   await settles(test, at);
   await passes(test, 'an ordinary post', at, { method: 'POST', headers: [JSON_TYPE], body: '{"a":1}' });
 });
