@@ -31,7 +31,7 @@ export type Judge = Readonly<{
   pending(): number;
   /** A body brought so many bytes: ordinary text of that size may cost so much more. */
   grant(bytes: number): void;
-  /** True once more was taken in than one request may ask for: what follows is not read, and it is refused. */
+  /** True once more was taken in than one request may ask for: it is refused, and the rest is not read. */
   exhausted(): boolean;
   /** What the values taken in since the last call brought to light. */
   flush(): Finding[];

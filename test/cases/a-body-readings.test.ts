@@ -1,7 +1,17 @@
 /** Bodies that an origin may read otherwise than they are declared, through the gate, over raw sockets. */
 import { brotliCompressSync, deflateRawSync, deflateSync, gzipSync } from 'node:zlib';
 import t, { type Test } from 'tap';
-import { bench, blocked, FORM, JSON_TYPE, multipart, MULTIPART, passes, until, type Bench } from '../support/case.js';
+import {
+  bench,
+  blocked,
+  FORM,
+  JSON_TYPE,
+  multipart,
+  MULTIPART,
+  passes,
+  until,
+  type Bench,
+} from '../support/case.js';
 import { exchange, RawConnection, request, type RequestSpec } from '../support/raw-client.js';
 
 const SQLI = "1' or '1'='1' -- ";
@@ -125,8 +135,16 @@ t.test('every reading is judged', async (test) => {
       headers: [['Content-Type', 'image/svg+xml']],
       body: '<!DOCTYPE svg PUBLIC "-//W3C//DTD SVG 1.1//EN" "http://www.w3.org/Graphics/SVG/1.1/DTD/svg11.dtd"><svg xmlns="http://www.w3.org/2000/svg"><rect/></svg>',
     },
-    { name: 'quotes in a file name', headers: [MULTIPART], body: multipart([{ head: [`${file}"a \\"b\\".txt"`], body: 'x' }]) },
-    { name: 'a size', headers: [MULTIPART], body: multipart([{ head: [`${file}"a.txt"; size=5`], body: 'hello' }]) },
+    {
+      name: 'quotes in a file name',
+      headers: [MULTIPART],
+      body: multipart([{ head: [`${file}"a \\"b\\".txt"`], body: 'x' }]),
+    },
+    {
+      name: 'a size',
+      headers: [MULTIPART],
+      body: multipart([{ head: [`${file}"a.txt"; size=5`], body: 'hello' }]),
+    },
     {
       name: 'a file in base64',
       headers: [MULTIPART],
@@ -150,8 +168,14 @@ t.test('every reading is judged', async (test) => {
       name: 'metadata and media',
       headers: [['Content-Type', 'multipart/related; boundary=bb']],
       body: multipart([
-        { head: ['Content-Type: application/json; charset=UTF-8'], body: '{"name":"a.png","parents":["root"]}' },
-        { head: ['Content-Type: image/png'], body: Buffer.from(`\x89PNG\r\n\x1a\n${'\0\x01\x02'.repeat(1000)}`, 'latin1') },
+        {
+          head: ['Content-Type: application/json; charset=UTF-8'],
+          body: '{"name":"a.png","parents":["root"]}',
+        },
+        {
+          head: ['Content-Type: image/png'],
+          body: Buffer.from(`\x89PNG\r\n\x1a\n${'\0\x01\x02'.repeat(1000)}`, 'latin1'),
+        },
       ]),
     },
   ];

@@ -38,7 +38,11 @@ const caught: [string, Request, string][] = [
   ['text that looks like multipart and is a form', post('text/plain', hidden), 'SQLI-901'],
   ['no type, and the form in what looks like a file', post(undefined, hidden), 'SQLI-901'],
   ['a form that is multipart', post(FORM, inField), 'SQLI-901'],
-  ['JSON and multipart in one type', post('application/json, multipart/form-data; boundary=x', inField), 'MULTIPART-MALFORMED'],
+  [
+    'JSON and multipart in one type',
+    post('application/json, multipart/form-data; boundary=x', inField),
+    'MULTIPART-MALFORMED',
+  ],
   ...[2, 4].flatMap((unit) =>
     [true, false].flatMap((big) =>
       [true, false].map((mark): [string, Request, string] => [
@@ -54,7 +58,11 @@ const caught: [string, Request, string][] = [
   ['XML in UTF-16', post('application/xml', wide(`<q>${SQLI}</q>`, 2, true, true)), 'SQLI-901'],
   ['a form that only begins like UTF-16', post(FORM, `a\0=1&q=${CODED}`), 'SQLI-901'],
   ['XML in EBCDIC', post('application/xml', Buffer.from('4c6fa7949340a58599', 'hex')), 'BODY-CHARSET'],
-  ['XML that declares EBCDIC', post('text/xml', '<?xml version="1.0" encoding="IBM037"?><a/>'), 'BODY-CHARSET'],
+  [
+    'XML that declares EBCDIC',
+    post('text/xml', '<?xml version="1.0" encoding="IBM037"?><a/>'),
+    'BODY-CHARSET',
+  ],
   ['XML that declares UTF-7', post(undefined, "<?xml version='1.0' encoding='utf-7'?><a/>"), 'BODY-CHARSET'],
   ['XML split by CDATA', post('text/xml', '<q>1 uni<![CDATA[on sel]]>ect 1,2</q>'), 'SQLI-902'],
   ['XML split by a comment', post('text/xml', '<q>1 uni<!-- x -->on select 1</q>'), 'SQLI-902'],
@@ -64,25 +72,87 @@ const caught: [string, Request, string][] = [
     post('text/xml', '<!DOCTYPE q [<!ENTITY a "uni"><!ENTITY b "&a;on sel">]><q>1 &b;ect 1,2</q>'),
     'SQLI-902',
   ],
-  ['the prototype of a constructor', post('application/json', '{"constructor":{"prototype":{"a":true}}}'), 'PROTO-901'],
-  ['the same with escapes', post('application/json', '{"x":{"construct\\u006fr":{"prototype":{"a":true}}}}'), 'PROTO-901'],
-  ['a hidden parameter in a name', part('Content-Disposition: form-data; name="a\\"; filename=\\"x"', 'x'), 'MULTIPART-MALFORMED'],
-  ['an escaped quote before the file name', part('Content-Disposition: form-data; name="a\\"b"; filename="x"', 'x'), 'MULTIPART-MALFORMED'],
-  ['a hidden name in a file name', part('Content-Disposition: form-data; name="a"; filename="x\\"; name=\\"q"', 'x'), 'MULTIPART-MALFORMED'],
+  [
+    'the prototype of a constructor',
+    post('application/json', '{"constructor":{"prototype":{"a":true}}}'),
+    'PROTO-901',
+  ],
+  [
+    'the same with escapes',
+    post('application/json', '{"x":{"construct\\u006fr":{"prototype":{"a":true}}}}'),
+    'PROTO-901',
+  ],
+  [
+    'a hidden parameter in a name',
+    part('Content-Disposition: form-data; name="a\\"; filename=\\"x"', 'x'),
+    'MULTIPART-MALFORMED',
+  ],
+  [
+    'an escaped quote before the file name',
+    part('Content-Disposition: form-data; name="a\\"b"; filename="x"', 'x'),
+    'MULTIPART-MALFORMED',
+  ],
+  [
+    'a hidden name in a file name',
+    part('Content-Disposition: form-data; name="a"; filename="x\\"; name=\\"q"', 'x'),
+    'MULTIPART-MALFORMED',
+  ],
   ['an unknown parameter', part(`${FIELD}; charset=x`, 'x'), 'MULTIPART-MALFORMED'],
-  ['a file in base64', part(`${FILE}\r\nContent-Transfer-Encoding: base64`, Buffer.from('<?php  phpinfo();').toString('base64')), 'FILE-902'],
+  [
+    'a file in base64',
+    part(`${FILE}\r\nContent-Transfer-Encoding: base64`, Buffer.from('<?php  phpinfo();').toString('base64')),
+    'FILE-902',
+  ],
   ['a field in base64', part(`${FIELD}\r\nContent-Transfer-Encoding: base64`, 'eA=='), 'MULTIPART-ENCODING'],
-  ['a part of multipart/related', part('Content-Type: application/json', escaped, 'multipart/related; boundary=bb'), 'SQLI-901'],
-  ['a part without a header', post('multipart/mixed; boundary=bb', `--bb\r\n\r\n${SQLI}\r\n--bb--\r\n`), 'SQLI-901'],
+  [
+    'a part of multipart/related',
+    part('Content-Type: application/json', escaped, 'multipart/related; boundary=bb'),
+    'SQLI-901',
+  ],
+  [
+    'a part without a header',
+    post('multipart/mixed; boundary=bb', `--bb\r\n\r\n${SQLI}\r\n--bb--\r\n`),
+    'SQLI-901',
+  ],
   ['a form field in multipart/mixed', part(FIELD, SQLI, 'multipart/mixed; boundary=bb'), 'SQLI-901'],
   ['a token', { headers: [['Authorization', jwt(`{"kid":"${SQLI}"}`, '{"sub":"1"}')]] }, 'SQLI-901'],
-  ['a claim', { headers: [['Cookie', `t=${jwt('{"alg":"none"}', `{"sub":"${SQLI}"}`).slice(7)}`]] }, 'SQLI-901'],
-  ['a token in JSON', post('application/json', `{"t":"${jwt('{"alg":"none"}', `{"sub":"${SQLI}"}`).slice(7)}"}`), 'SQLI-901'],
-  ['credentials', { headers: [['Authorization', `Basic ${Buffer.from(`${SQLI}:x`).toString('base64')}`]] }, 'SQLI-901'],
-  ['a data URI', post('application/json', `{"u":"data:text/plain;base64,${Buffer.from(`<p>${SQLI}</p>xx`).toString('base64')}"}`), 'SQLI-901'],
-  ['base64 in lines', post('application/json', JSON.stringify({ q: lines(`some text ${'x'.repeat(90)} ${SQLI}`) })), 'SQLI-901'],
+  [
+    'a claim',
+    { headers: [['Cookie', `t=${jwt('{"alg":"none"}', `{"sub":"${SQLI}"}`).slice(7)}`]] },
+    'SQLI-901',
+  ],
+  [
+    'a token in JSON',
+    post('application/json', `{"t":"${jwt('{"alg":"none"}', `{"sub":"${SQLI}"}`).slice(7)}"}`),
+    'SQLI-901',
+  ],
+  [
+    'credentials',
+    { headers: [['Authorization', `Basic ${Buffer.from(`${SQLI}:x`).toString('base64')}`]] },
+    'SQLI-901',
+  ],
+  [
+    'a data URI',
+    post(
+      'application/json',
+      `{"u":"data:text/plain;base64,${Buffer.from(`<p>${SQLI}</p>xx`).toString('base64')}"}`,
+    ),
+    'SQLI-901',
+  ],
+  [
+    'base64 in lines',
+    post('application/json', JSON.stringify({ q: lines(`some text ${'x'.repeat(90)} ${SQLI}`) })),
+    'SQLI-901',
+  ],
   ['base64 three times', { target: `/?q=${encodeURIComponent(layers(SQLI + ' and more', 3))}` }, 'SQLI-901'],
-  ['msgpack', post('application/msgpack', Buffer.concat([Buffer.from([0x81, 0xa1, 0x71, 0xab]), Buffer.from(SQLI), Buffer.from([0, 1, 2])])), 'SQLI-901'],
+  [
+    'msgpack',
+    post(
+      'application/msgpack',
+      Buffer.concat([Buffer.from([0x81, 0xa1, 0x71, 0xab]), Buffer.from(SQLI), Buffer.from([0, 1, 2])]),
+    ),
+    'SQLI-901',
+  ],
 ];
 
 function jwt(header: string, claims: string): string {
@@ -148,19 +218,43 @@ const png = `\x89PNG\r\n\x1a\n\0\0\0\rIHDR${'\0\x01'.repeat(200)}`;
 const google = `--bb\r\nContent-Type: application/json; charset=UTF-8\r\n\r\n{"name":"a.png"}\r\n--bb\r\nContent-Type: image/png\r\n\r\n${png}\r\n--bb--`;
 const svg = '<?xml version="1.0" encoding="UTF-8"?><!DOCTYPE svg PUBLIC "-//W3C//DTD SVG 1.1//EN" "http://www.w3.org/Graphics/SVG/1.1/DTD/svg11.dtd"><svg><![CDATA[a < b]]> c</svg>';
 const passes: [string, Request][] = [
-  ['an escaped quote in a file name', part('Content-Disposition: form-data; name="f"; filename="a \\"b\\".txt"', 'x')],
+  [
+    'an escaped quote in a file name',
+    part('Content-Disposition: form-data; name="f"; filename="a \\"b\\".txt"', 'x'),
+  ],
   ['a size', part(`${FILE}; size=5`, 'hello')],
   ['dates', part(`${FILE}; modification-date="Wed, 12 Feb 1997 16:29:51 -0500"`, 'x')],
-  ['a file in base64', part(`${FILE}\r\nContent-Transfer-Encoding: base64`, Buffer.from('hello').toString('base64'))],
+  [
+    'a file in base64',
+    part(`${FILE}\r\nContent-Transfer-Encoding: base64`, Buffer.from('hello').toString('base64')),
+  ],
   ['a batch of OData', post('multipart/mixed; boundary=bb', odata)],
   ['an upload of Google', post('multipart/related; boundary=bb', google)],
   ['SVG', post('image/svg+xml', svg)],
   ['SVG as XML', post('application/xml', svg)],
-  ['XML that declares UTF-16 and is', post('text/xml', wide('<?xml version="1.0" encoding="UTF-16"?><a>b</a>', 2, true, true))],
-  ['a constructor', post('application/json', '{"constructor":"Smith Ltd","prototype":{"a":1},"x":{"prototype":"v2"}}')],
-  ['a token', { headers: [['Authorization', jwt('{"alg":"RS256","kid":"a-1"}', '{"name":"Ann O\'Brien","iat":1}')]] }],
-  ['an image in a data URI', post('application/json', `{"u":"data:image/png;base64,${Buffer.from(png, 'latin1').toString('base64')}"}`)],
-  ['a protobuf', post('application/x-protobuf', Buffer.from([8, 150, 1, 18, 5, ...Buffer.from('hello'), 0, 0, 1, 2]))],
+  [
+    'XML that declares UTF-16 and is',
+    post('text/xml', wide('<?xml version="1.0" encoding="UTF-16"?><a>b</a>', 2, true, true)),
+  ],
+  [
+    'a constructor',
+    post('application/json', '{"constructor":"Smith Ltd","prototype":{"a":1},"x":{"prototype":"v2"}}'),
+  ],
+  [
+    'a token',
+    { headers: [['Authorization', jwt('{"alg":"RS256","kid":"a-1"}', '{"name":"Ann O\'Brien","iat":1}')]] },
+  ],
+  [
+    'an image in a data URI',
+    post(
+      'application/json',
+      `{"u":"data:image/png;base64,${Buffer.from(png, 'latin1').toString('base64')}"}`,
+    ),
+  ],
+  [
+    'a protobuf',
+    post('application/x-protobuf', Buffer.from([8, 150, 1, 18, 5, ...Buffer.from('hello'), 0, 0, 1, 2])),
+  ],
   ['a form that ends in dashes', post(FORM, 'a=--x&b=--')],
 ];
 

@@ -1,6 +1,7 @@
 /** Structured bodies, held until whole: every plausible reading is judged, raw text where no reading fits. */
 import type { Finding } from '../../core/finding.js';
 import { AMBIGUOUS } from '../../core/identity.js';
+import type { Value } from '../judge.js';
 import { addPairs } from './form.js';
 import type { BodyKind } from './content-type.js';
 import { addContained, addLeaf } from './json-leaves.js';
@@ -78,7 +79,8 @@ export function judgeWhole({ text, kinds, boundary, rest }: WholeBody, work: Bod
     if (boundary !== undefined) yield* readParts(text, boundary, work);
     if (problem !== undefined) return;
     if (!understood || kinds.has('text') || boundary !== undefined) {
-      yield* addInWindows(judge, { target: 'raw', name: '', text: rest ?? text, encoding: 'none' }, book.config);
+      const value: Value = { target: 'raw', name: '', text: rest ?? text, encoding: 'none' };
+      yield* addInWindows(judge, value, book.config);
     }
     if (!understood && looksLikeXml(text)) yield* readXml(text, work);
   }

@@ -63,7 +63,7 @@ const DECLARED = /^[\s\xef\xbb\xbf]{0,100}<\?xml[^>]{0,200}?\sencoding\s{0,10}=\
 const ASCII_LIKE =
   /^(?:utf-?(?:8|16(?:le|be)?|32(?:le|be)?)|ucs-[24]|us-ascii|ascii|iso-8859-\d{1,2}|latin-?1|windows-125\d|cp125\d|gbk|gb2312|gb18030|big5|shift_jis|euc-(?:jp|kr)|koi8-[ru])$/i;
 
-/** The name of an encoding that an XML reader would take and the gate does not: EBCDIC, UTF-7 and the like. */
+/** The name of an encoding that an XML reader takes and the gate does not: EBCDIC, UTF-7 and the like. */
 export function foreignEncoding(first: Buffer): string | undefined {
   if (first.subarray(0, EBCDIC_XML.length).equals(EBCDIC_XML)) return 'EBCDIC';
   const wide = wideEncoding(first);

@@ -13,7 +13,7 @@ export function looksLikeXml(text: string): boolean {
   return /^[\s\xef\xbb\xbf]{0,200}<[?!a-z_]/i.test(text.slice(0, 400));
 }
 
-/** Each element's text that was pieced together; undefined where nothing came of a stretch, so one may pause. */
+/** Each element's text that was pieced together; undefined now and then, so that the caller may pause. */
 export function* joinedText(text: string): Generator<string | undefined> {
   const entities = readEntities(text);
   const expand = (piece: string): string => (entities === undefined ? piece : expandIn(piece, entities));
