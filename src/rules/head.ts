@@ -36,6 +36,7 @@ export function createHeadInspector(book: RuleBook): HeadInspector {
     judge.add({ target: 'path', name: '', text: facts.path, encoding: 'percent' });
     if (facts.cleanPath !== facts.path)
       judge.add({ target: 'path', name: '', text: facts.cleanPath, encoding: 'none' });
+    addSegments(judge, facts.path);
     if (facts.query !== '') addQuery(judge, facts.query);
     const rest = judge.flush();
     if (ofHeaders.length === 0) return rest.length === 0 ? NO_FINDINGS : rest;
@@ -75,6 +76,29 @@ function addRepeated(judge: Judge, facts: RequestFacts): void {
     if (values.length < 2) continue;
     addHeader(judge, name, values.join(''));
     addHeader(judge, name, values.join(name === 'cookie' ? '; ' : ', '));
+  }
+}
+
+/** What a segment of an ordinary path is made of; anything else may be a value that the origin routes by. */
+const PLAIN_SEGMENT = /^[\w.~@,:-]*$/;
+const SEGMENTS_MAX = 64;
+
+/**
+ * Origins route `/users/1` to a query for user 1: each segment is a value, decoded as one. A payload may hold
+ * slashes of its own (a comment of SQL), so the path from its first odd segment on is one value more.
+ */
+function addSegments(judge: Judge, path: string): void {
+  if (PLAIN_SEGMENT.test(path.replaceAll('/', ''))) return;
+  const segments = path.split('/');
+  const odd = segments.flatMap((text, at) => (PLAIN_SEGMENT.test(text) ? [] : [at]));
+  const first = odd[0] ?? 0;
+  const values = odd.slice(0, SEGMENTS_MAX).map((at) => segments[at] ?? '');
+  // The value may begin in the plain segment before: `/1/**` + `/or/…`.
+  for (const from of [first, first - 1])
+    if (from > 0 && from + 1 < segments.length) values.push(segments.slice(from).join('/'));
+  for (const text of values) {
+    judge.add({ target: 'segment', name: '', text, encoding: 'percent' });
+    if (text.includes('+')) judge.add({ target: 'segment', name: '', text, encoding: 'form' });
   }
 }
 

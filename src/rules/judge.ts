@@ -169,11 +169,12 @@ function matchVariant(rule: Rule, entry: Value, { text, names }: Variant): Evide
   const last = names[names.length - 1];
   if ((last === 'shell' || last === 'path') && NO_SHELL.has(rule.class)) return undefined;
   if (rule.unless?.test(text) === true) return undefined;
+  const left = rule.without === undefined ? text : rule.without.replace(text, ' ');
   for (const pattern of rule.compiled) {
-    const match = pattern.exec(text);
+    const match = pattern.exec(left);
     if (match === null) continue;
     const from = Math.max(0, match.index - 40);
-    return { target: spell(entry), text: text.slice(from, from + EVIDENCE_CHARS), transformations: names };
+    return { target: spell(entry), text: left.slice(from, from + EVIDENCE_CHARS), transformations: names };
   }
   return undefined;
 }

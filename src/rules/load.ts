@@ -33,6 +33,7 @@ const ruleFile = z
     pattern: z.string().min(1).optional(),
     patterns: z.array(z.string().min(1)).min(1).optional(),
     unless: z.string().min(1).optional(),
+    without: z.string().min(1).optional(),
     minTransformations: z.number().int().min(0).max(20).default(0),
     examples: z
       .strictObject({ match: z.array(example).default([]), pass: z.array(example).default([]) })
@@ -113,9 +114,9 @@ export function compileRule(source: unknown, file: string, problems: string[]): 
   const before = problems.length;
   const rule = parsed.data;
   const patterns = rule.patterns ?? [rule.pattern ?? ''];
-  const compilePattern = (pattern: string, key: string): RE2[] => {
+  const compilePattern = (pattern: string, key: string, flags = 'isu'): RE2[] => {
     try {
-      if (unsupported(pattern) === undefined) return [new RE2(pattern, 'isu')];
+      if (unsupported(pattern) === undefined) return [new RE2(pattern, flags)];
       problems.push(`${file} (${id}): ${key}: ${unsupported(pattern)}`);
     } catch (error) {
       problems.push(`${file} (${id}): ${key}: ${(error as Error).message}`);
@@ -126,10 +127,14 @@ export function compileRule(source: unknown, file: string, problems: string[]): 
     compilePattern(text, rule.patterns ? `patterns.${index}` : 'pattern'),
   );
   const unless = rule.unless === undefined ? undefined : compilePattern(rule.unless, 'unless')[0];
-  return problems.length > before ? undefined : toRule(rule, { file, patterns, compiled, unless });
+  const without =
+    rule.without === undefined ? undefined : compilePattern(rule.without, 'without', 'gisu')[0];
+  return problems.length > before ? undefined : toRule(rule, { file, patterns, compiled, unless, without });
 }
 
-function toRule(rule: RuleFile, made: Pick<Rule, 'file' | 'patterns' | 'compiled' | 'unless'>): Rule {
+type Compiled = Pick<Rule, 'file' | 'patterns' | 'compiled' | 'unless' | 'without'>;
+
+function toRule(rule: RuleFile, made: Compiled): Rule {
   const { id, title, paranoiaLevel, minTransformations, transformations, headers } = rule;
   return {
     ...made,

@@ -14,6 +14,7 @@ export const TARGETS = [
   'raw',
   'file',
   'argname',
+  'segment',
 ] as const;
 
 export type Target = (typeof TARGETS)[number];
@@ -46,6 +47,8 @@ export type Rule = Readonly<{
   patterns: readonly string[];
   compiled: readonly RE2[];
   unless: RE2 | undefined;
+  /** Cut out of the text before the patterns look at it. */
+  without: RE2 | undefined;
   examples: Readonly<{ match: readonly RuleExample[]; pass: readonly RuleExample[] }>;
   file: string;
 }>;

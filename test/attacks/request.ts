@@ -70,6 +70,7 @@ export function judgeExample(
     const type = { 'Content-Type': 'multipart/form-data; boundary=xYz' };
     return judgeBody(engine, toFacts({ method: 'POST', url: '/', headers: type, body }), body).then(hits);
   };
+  if (place === 'segment') return head(`/users/${encodeURIComponent(value)}`, {});
   if (place === 'path') return head(value, {});
   if (place === 'header') return head('/', { [[...(rule.headers ?? ['referer'])][0] ?? 'referer']: value });
   if (place === 'file') return part('name="f"; filename="a.bin"', value);

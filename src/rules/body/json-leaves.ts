@@ -17,6 +17,7 @@ export function addLeaf(judge: Judge, leaf: JsonLeaf, target: Target, level = 0)
   if (leaf.kind === 'scalar' || leaf.kind === 'pause') return;
   // A long string stays as written: the judge takes escapes off in windows.
   const text = leaf.raw.length > DECODED_CHARS ? leaf.raw : decodeEscapes(leaf.raw);
+  if (leaf.kind === 'key' && isQueryTerm(leaf.path)) return;
   if (leaf.kind === 'key') {
     judge.add({ target: 'argname', name: '', text, encoding: 'none' });
     // On its own that is an ordinary name; what stands above it tells.
@@ -28,6 +29,17 @@ export function addLeaf(judge: Judge, leaf: JsonLeaf, target: Target, level = 0)
     judge.add({ target, name: leaf.path, text, encoding: 'none' });
     addContained(judge, { target, name: leaf.path, text }, level + 1);
   }
+}
+
+/** A comparison of a field inside `where`, `filter` or the like: what clients of a query API send. */
+const QUERY_TERM =
+  /(?:^|\.)(?:where|filter|query|selector|\$match)\.[\w.$]{1,80}\.?\$(?:eq|ne|gte?|lte?|n?in|exists|all|size)$/;
+/** Fields that a sign-in compares; an operator there is an attack wherever it stands. */
+const SECRET_FIELD =
+  /pass|pwd|user|login|mail|token|secret|session|auth|role|admin|otp\b|pin\b|code\b|key\b|credential|account/i;
+
+function isQueryTerm(path: string): boolean {
+  return QUERY_TERM.test(path) && !SECRET_FIELD.test(path);
 }
 
 /** Where the text is JSON itself, or holds some in a container, its leaves are judged too. */

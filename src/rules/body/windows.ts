@@ -6,8 +6,9 @@ import type { Finding } from '../../core/finding.js';
 import { NO_FINDINGS } from '../../core/finding.js';
 import type { BodyWatch, MaybePromise } from '../engine.js';
 import type { Judge, Value } from '../judge.js';
+import { createGaps } from './gaps.js';
 
-export type WindowBounds = Readonly<{ windowBytes: number; overlapBytes: number }>;
+export type WindowBounds = Readonly<{ windowBytes: number; overlapBytes: number; decodeDepth: number }>;
 
 /** Work longer than this gives the event loop its turn; one flush may come on top. */
 const TURN_MS = 8;
@@ -62,6 +63,11 @@ export function* addInWindows(judge: Judge, value: Value, bounds: WindowBounds):
   const stride = bounds.windowBytes - bounds.overlapBytes;
   for (let from = 0; from < text.length - bounds.overlapBytes; from += stride) {
     judge.add({ ...value, text: text.slice(from, from + bounds.windowBytes) });
+    yield;
+  }
+  const gaps = createGaps(text, value.encoding, bounds.decodeDepth);
+  for (let found = gaps.next(); found !== undefined; found = gaps.next()) {
+    for (const around of found) judge.add({ ...value, text: around, encoding: 'none' });
     yield;
   }
 }

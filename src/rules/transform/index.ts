@@ -4,6 +4,7 @@
 import { doctype } from './doctype.js';
 import { entities } from './entities.js';
 import { escapes } from './escapes.js';
+import { hosts } from './hosts.js';
 import { percent } from './percent.js';
 import type { Transformation } from './transformation.js';
 import { fullWidth } from './utf8.js';
@@ -19,6 +20,7 @@ export const VIEWS: readonly Transformation[] = [
   shell,
   path,
   doctype,
+  hosts,
 ];
 
 export { invisible };

@@ -8,7 +8,7 @@ import type { Transformation } from './transformation.js';
 /** A Markdown fence keeps its line: the code behind it must not become the start of the text. */
 const CONTROL = /(?:^|\n) {0,3}```[\w+-]{0,20}\r?\n|[\x00-\x1f\x7f\u00ad\u200b-\u200f\u2060\ufeff]/g;
 const SPACE_RUN = /[\s\x00]+/g;
-const LINE_COMMENT = /(?:--|#)[^\n]{0,100}\n/g;
+const LINE_COMMENT = /--|#/;
 const CONCAT = /(['"])[ \t\n]{0,8}(?:\|\||\+|\.|)[ \t\n]{0,8}\1/g;
 const PATH_ODD = /\\|(?<!:)\/\/|\/\.\/|0x2f|0x5c|\.;/i;
 /** A Markdown code fence on a line of its own stays: without it the first line of the code opens the text. */
@@ -83,5 +83,20 @@ function dropComments(text: string, instead: string): string {
     from = close + 2;
   }
   out += text.slice(from);
-  return out.includes('\n') ? out.replace(LINE_COMMENT, instead === '' ? '\n' : ' ') : out;
+  return out.includes('\n') ? dropLineComments(out, instead === '' ? '\n' : ' ') : out;
+}
+
+/** From `#` or `--` to the end of the line, however long; line by line, so that the cost is linear. */
+function dropLineComments(text: string, instead: string): string {
+  if (!text.includes('#') && !text.includes('--')) return text;
+  let out = '';
+  let from = 0;
+  for (;;) {
+    const end = text.indexOf('\n', from);
+    if (end < 0) return out + text.slice(from);
+    const line = text.slice(from, end);
+    const at = line.search(LINE_COMMENT);
+    out += at < 0 ? `${line}\n` : line.slice(0, at) + instead;
+    from = end + 1;
+  }
 }
