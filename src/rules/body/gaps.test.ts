@@ -12,7 +12,9 @@ function around(text: string, encoding: Encoding = 'none'): string[] {
 const FILL = 'a'.repeat(70_000);
 
 t.test('what a long filler keeps apart is handed on together', (t) => {
-  for (const filler of [`/*${FILL}*/`, `#${FILL}\n`, `-- ${FILL}\n`, ' '.repeat(70_000), '--x\n'.repeat(20_000)]) {
+  const blank = ' '.repeat(70_000);
+  const lines = '--x\n'.repeat(20_000);
+  for (const filler of [`/*${FILL}*/`, `#${FILL}\n`, `-- ${FILL}\n`, blank, lines]) {
     const text = `${'word '.repeat(9000)}1 union${filler}select 2${' more'.repeat(9000)}`;
     const plain = around(text);
     t.equal(plain.length, 1, filler.slice(0, 6));

@@ -1,21 +1,22 @@
 /**
- * The host of each URL as a resolver takes it: compatibility forms folded (NFKC, as IDNA does), numbers read as
- * `inet_aton` reads them (octal, hexadecimal, fewer parts), IPv4 inside IPv6 taken out. A view, not a decoder.
+ * The host of each URL as a resolver takes it: compatibility forms folded (NFKC, as IDNA does), numbers read
+ * as `inet_aton` reads them (octal, hexadecimal, fewer parts), IPv4 inside IPv6 taken out. A view.
  */
 import type { Transformation } from './transformation.js';
 
 const URL_HOST = /(\b[a-z][a-z0-9+.-]{1,15}:[\\/]{1,4}|^[\\/]{2})((?:[^\s\\/?#"'<>@]{0,200}@)?)([^\s\\/?#"'<>@]{1,255})/gi;
+const MARK = /:[\\/]|^[\\/]{2}/;
 const DOTS = /[\u3002\uff0e\uff61]/g;
 const NUMERIC = /^(?:0x[0-9a-f]{0,16}|\d{1,16})(?:\.(?:0x[0-9a-f]{0,16}|\d{1,16})){0,3}\.?$/i;
 const WILDCARD = /^(?:.{0,80}[.-])?((?:\d{1,3}-){3}\d{1,3}|[0-9a-f]{8})\.(?:nip|xip|sslip)\.io$/i;
 
 export const hosts: Transformation = {
   name: 'hosts',
-  apply: (text) =>
-    text.includes('//') || text.includes('\\\\') || text.includes(':/')
-      ? text.replace(URL_HOST, (_whole, scheme: string, _user: string, host: string) => scheme + canonical(host))
-      : text,
+  apply: (text) => (MARK.test(text) ? text.replace(URL_HOST, resolve) : text),
 };
+
+const resolve = (_whole: string, scheme: string, _user: string, host: string): string =>
+  scheme + canonical(host);
 
 function canonical(given: string): string {
   const folded = given.normalize('NFKC').replace(DOTS, '.').toLowerCase();
