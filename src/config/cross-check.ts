@@ -5,6 +5,7 @@
  */
 import { resolve } from 'node:path';
 import { canonicalAddress } from '../core/address.js';
+import { nearestName } from '../core/nearest-name.js';
 import type { Path, Problem } from './problem.js';
 
 /** `writable`: a file that will be written, whose folder must be there. */
@@ -52,6 +53,7 @@ export function crossCheck(raw: unknown, baseDir: string, checks: Checks | undef
     });
   }
   checkSites(raw, problems);
+  checkExclusions(raw, problems);
   const own = listenAddresses(raw, problems);
   checkLoops(raw, own, problems);
   if (checks !== undefined) checkFiles({ raw, baseDir, checks, problems });
@@ -72,6 +74,23 @@ function checkSites(raw: unknown, problems: Problem[]): void {
     list(at(site, ['hosts'])).forEach((host, nth) => {
       const owner = typeof name === 'string' ? `site ${name}` : `sites[${index}]`;
       claim(hosts, host, { path: ['sites', index, 'hosts', nth], owner, what: 'the host', problems });
+    });
+  });
+}
+
+function checkExclusions(raw: unknown, problems: Problem[]): void {
+  const known = list(at(raw, ['sites'])).flatMap((site) => {
+    const name = at(site, ['name']);
+    return typeof name === 'string' ? [name] : [];
+  });
+  list(at(raw, ['rules', 'exclusions'])).forEach((exclusion, index) => {
+    const site = at(exclusion, ['site']);
+    if (typeof site !== 'string' || known.includes(site)) return;
+    const nearest = nearestName(site, known);
+    const hint = nearest === undefined ? `known: ${known.join(', ')}` : `did you mean "${nearest}"?`;
+    problems.push({
+      path: ['rules', 'exclusions', index, 'site'],
+      message: `no site is named "${site}"; ${hint}`,
     });
   });
 }

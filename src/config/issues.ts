@@ -3,7 +3,8 @@
  * unknown key.
  */
 import type { z } from 'zod';
-import { found, nearestName, type Path, type Problem } from './problem.js';
+import { nearestName } from '../core/nearest-name.js';
+import { found, type Path, type Problem } from './problem.js';
 import { keysAt, type Schema } from './schema-walk.js';
 
 type Issue = z.core.$ZodIssue;

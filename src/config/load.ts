@@ -88,6 +88,9 @@ function checkFile(file: string, kind: FileKind): string | undefined {
   try {
     if (kind === 'writable') {
       accessSync(dirname(file), constants.W_OK);
+      const known = statSync(file, { throwIfNoEntry: false });
+      if (known?.isDirectory() === true) return 'it is a folder';
+      if (known !== undefined) accessSync(file, constants.W_OK);
       return undefined;
     }
     const isFolder = statSync(file).isDirectory();

@@ -7,6 +7,7 @@ import type { Path, Problem } from './problem.js';
 
 const TEXT_MAX = 4 * 1024 * 1024;
 const ALIASES_MAX = 64;
+const LEVELS_MAX = 100;
 
 export type YamlSource = Readonly<{
   value: unknown;
@@ -34,7 +35,12 @@ export function readYaml(text: string): YamlSource {
     lines.linePos(offsetOf(document, path, atKey)).line || 1;
   if (document.errors.length > 0) return { value: undefined, problems, lineOf };
   try {
-    return { value: document.toJS({ maxAliasCount: ALIASES_MAX }) as unknown, problems, lineOf };
+    const value = document.toJS({ maxAliasCount: ALIASES_MAX }) as unknown;
+    const loop = endless(value, []);
+    if (loop === undefined) return { value, problems, lineOf };
+    const message = 'found an alias of what it stands in, or too many levels; at most 100 fit';
+    problems.push({ path: loop.slice(0, 1), message });
+    return { value: undefined, problems, lineOf };
   } catch {
     problems.push({
       path: [],
@@ -43,6 +49,17 @@ export function readYaml(text: string): YamlSource {
     });
     return { value: undefined, problems, lineOf };
   }
+}
+
+/** Where a value leads deeper than any config does: into itself, by an alias. */
+function endless(value: unknown, path: (string | number)[]): (string | number)[] | undefined {
+  if (typeof value !== 'object' || value === null) return undefined;
+  if (path.length > LEVELS_MAX) return path;
+  for (const [key, child] of Object.entries(value)) {
+    const found = endless(child, [...path, key]);
+    if (found !== undefined) return found;
+  }
+  return undefined;
 }
 
 function broken(message: string): YamlSource {

@@ -52,7 +52,7 @@ export type Finding = Readonly<{
   class?: string;
   evidence?: Evidence;
   /** For `malformed` only. */
-  status?: 400 | 408 | 413 | 415 | 421 | 429 | 501 | 503;
+  status?: 400 | 408 | 413 | 415 | 421 | 429 | 501 | 503 | 505;
   /** True where the rule or policy is in observe mode: written down, decides nothing, adds no points. */
   observed?: boolean;
   limit?: LimitState;

@@ -58,6 +58,7 @@ function measured(
 ) {
   const min = range.min ?? 0;
   const max = range.max ?? Number.MAX_SAFE_INTEGER;
+  const unit = kind === 'duration' ? ' ms' : '';
   return z
     .union([z.string(), z.number()])
     .transform((value, context): number => {
@@ -72,7 +73,7 @@ function measured(
       if (parsed < min || parsed > max) {
         context.addIssue({
           code: 'custom',
-          message: `found ${JSON.stringify(value)}; from ${min} to ${max} fits`,
+          message: `found ${JSON.stringify(value)}; from ${min} to ${max}${unit} fits`,
         });
         return z.NEVER;
       }
@@ -82,9 +83,16 @@ function measured(
     .meta({ kind, ...(range.min === undefined ? {} : { min }), ...(range.max === undefined ? {} : { max }) });
 }
 
-/** A duration in the file (`10s`), whole milliseconds in the code. Range in milliseconds. */
+/** Timers of Node end at 24 days, and some wait a multiple of what is configured; longer ones fire at once. */
+const DURATION_MAX_MS = 10 * 86_400_000;
+
+/** A duration in the file (`10s`), whole milliseconds in the code. Range in milliseconds; at most 10 days. */
 export const duration = (fallback: string, range: Range = {}) =>
-  measured('duration', '10s or 500ms', parseDuration, fallback, range);
+  measured('duration', '10s or 500ms', parseDuration, fallback, { max: DURATION_MAX_MS, ...range });
+
+/** One that feeds no timer: it is only reckoned with. Up to ten years. */
+export const span = (fallback: string, range: Range = {}) =>
+  measured('duration', '24h or 30d', parseDuration, fallback, { max: 3650 * 86_400_000, ...range });
 
 /** A size in the file (`256KB`), bytes in the code. Range in bytes. */
 export const bytes = (fallback: string, range: Range = {}) =>

@@ -38,6 +38,7 @@ const WORDS: Readonly<Record<number, Words>> = {
   501: { title: 'Not Implemented', sentence: 'This site does not support that kind of request.' },
   502: { title: 'Bad Gateway', sentence: 'The site did not answer. Please try again in a moment.' },
   503: { title: 'Service Unavailable', sentence: 'The site is busy. Please try again in a moment.' },
+  505: { title: 'HTTP Version Not Supported', sentence: 'This site does not speak that version of HTTP.' },
   504: {
     title: 'Gateway Timeout',
     sentence: 'The site took too long to answer. Please try again in a moment.',

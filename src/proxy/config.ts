@@ -4,6 +4,7 @@
  */
 import { z } from 'zod';
 import { bytes, cidr, duration } from '../core/schema.js';
+import { isHostPattern } from './host.js';
 import { isDnsServer } from './resolver.js';
 
 const listener = z.strictObject({
@@ -29,7 +30,12 @@ const site = z.strictObject({
     .regex(/^[a-z0-9][a-z0-9_-]{0,62}$/i)
     .describe('Name in logs, metrics and exclusions.'),
   hosts: z
-    .array(z.string().min(1))
+    .array(
+      z.string().refine(isHostPattern, {
+        error: (issue) =>
+          `found ${JSON.stringify(issue.input)}; a host without port such as example.com, *.example.com or * fits`,
+      }),
+    )
     .min(1)
     .describe('Host names; `*.example.com` takes every subdomain, `*` every host.'),
   upstreams: z

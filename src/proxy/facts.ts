@@ -33,7 +33,7 @@ export type FactsSettings = ClientSettings &
     fallbackSite: string;
   }>;
 
-export type FramingProblem = Readonly<{ problem: string; status: 400 | 421 | 501 | 503; id: string }>;
+export type FramingProblem = Readonly<{ problem: string; status: 400 | 421 | 501 | 503 | 505; id: string }>;
 
 const SINGLE = new Set([
   'host',
@@ -58,6 +58,7 @@ const UNFORWARDABLE = /[^\x21-\xff]/;
 /** Builds the canonical request; a `problem` means: answer with its status and close. */
 export function buildFacts(input: FactsInput, settings: FactsSettings): RequestFacts | FramingProblem {
   const headers = new Map<string, string>();
+  if (input.httpVersion !== '1.1' && input.httpVersion !== '1.0') return otherVersion(input.httpVersion);
   const bad = readHeaders(input, settings, headers);
   if (bad !== undefined) return bad;
   const hostHeader = headers.get('host');
@@ -164,6 +165,12 @@ function originForm(input: FactsInput, host: string): string | FramingProblem {
   }
   const rest = found[2] ?? '/';
   return rest.startsWith('?') ? `/${rest}` : rest;
+}
+
+/** A request line without a version is of HTTP/0.9, which no origin is asked in. */
+function otherVersion(version: string): FramingProblem {
+  if (version === '0.9') return malformed('HTTP-VERSION', 'a request line without an HTTP version');
+  return { id: 'HTTP-VERSION', problem: `HTTP/${version} is not spoken here`, status: 505 };
 }
 
 function malformed(id: string, problem: string): FramingProblem {

@@ -43,7 +43,55 @@ const FORWARDING = new Set([
   'x-original-host',
   'x-host',
   'x-request-id',
+  'x-forwarded',
+  'x-forwarded-by',
+  'x-forwarded-uri',
+  'x-forwarded-path',
+  'x-forwarded-method',
+  'x-forwarded-client-cert',
+  'x-forwarded-proto-version',
+  'x-forwarded-protocol',
+  'x-url-scheme',
+  'x-scheme',
+  'front-end-https',
+  'forwarded-for',
+  'x-original-forwarded-for',
+  'x-original-uri',
+  'x-original-remote-addr',
+  'x-proxyuser-ip',
+  'client-ip',
+  'remote-addr',
+  'x-envoy-external-address',
+  'x-envoy-original-path',
+  'x-azure-clientip',
+  'x-azure-socketip',
+  'x-appengine-user-ip',
+  'x-appengine-remote-addr',
+  'x-appengine-https',
+  'x-vercel-forwarded-for',
+  'x-nf-client-connection-ip',
+  'fly-client-ip',
+  'do-connecting-ip',
+  'cf-pseudo-ipv4',
+  'x-http-host-override',
+  // An origin run as CGI reads it as the proxy it has to use (CVE-2016-5385 and its like).
+  'proxy',
 ]);
+
+/**
+ * Whether the origin may take this field (by its lower-case name) for one that says where the client is.
+ * Origins with a CGI-like interface see `X_Real_IP` and `X-Real-IP` as one, and so is any other name with an
+ * underscore dropped whose own spelling is there as well: two fields would become one.
+ */
+function isClaim(name: string, headers: RequestFacts['headers']): boolean {
+  if (FORWARDING.has(name)) return true;
+  if (!name.includes('_')) return false;
+  const folded = name.replaceAll('_', '-');
+  return FORWARDING.has(folded) || HOP_BY_HOP.has(folded) || SINGULAR.has(folded) || headers.has(folded);
+}
+
+/** What only the gate may say about the request, in whatever spelling. */
+const SINGULAR = new Set(['content-length', 'content-type', 'host', 'expect']);
 
 export type ForwardOptions = Readonly<{
   /** Host the origin is asked for. */
@@ -61,7 +109,7 @@ export function requestHeaders(facts: RequestFacts, options: ForwardOptions): st
   const named = connectionNames(facts.headers.get('connection'));
   for (let index = 0; index < raw.length; index += 2) {
     const name = raw[index]!.toLowerCase();
-    if (name === 'host' || name === 'expect' || HOP_BY_HOP.has(name) || FORWARDING.has(name)) continue;
+    if (name === 'host' || name === 'expect' || HOP_BY_HOP.has(name) || isClaim(name, facts.headers)) continue;
     if (name === 'content-length' || (named !== undefined && named.has(name))) continue;
     out.push(raw[index]!, raw[index + 1]!);
   }
@@ -130,7 +178,7 @@ export function rewriteForUpgrade(
   facts: RequestFacts,
   proto: string,
 ): void {
-  for (const name of Object.keys(headers)) if (FORWARDING.has(name)) delete headers[name];
+  for (const name of Object.keys(headers)) if (isClaim(name, facts.headers)) delete headers[name];
   const { ip, peer, viaProxy } = facts.client;
   headers['x-forwarded-for'] = viaProxy ? `${ip}, ${peer}` : ip;
   headers['x-real-ip'] = ip;

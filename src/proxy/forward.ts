@@ -9,6 +9,7 @@ import type { Socket } from 'node:net';
 import type { Readable } from 'node:stream';
 import type { Dispatcher } from 'undici';
 import { answered, limitFields, type Exchange } from './exchange.js';
+import { earlyHints } from './early-hints.js';
 import { requestHeaders, responseHeaders } from './forward-headers.js';
 import { endTurn, type Address } from './upstream.js';
 
@@ -194,7 +195,8 @@ class Forward {
   onHeaders(status: number, raw: Buffer[], resume: () => void, text: string): boolean {
     const { response, exchange } = this;
     if (status < 200) {
-      if (status === 103) earlyHints(response, raw);
+      // A client of HTTP/1.0 would take an interim answer for the final one.
+      if (status === 103 && exchange.run!.facts.httpVersion !== '1.0') earlyHints(response, raw);
       return true;
     }
     this.began = true;
@@ -212,7 +214,7 @@ class Forward {
     if (exchange.snapshot.rateLimitFields === 'always') flat.push(...limitFields(exchange));
     response.sendDate = false;
     try {
-      response.writeHead(status, text, flat);
+      response.writeHead(status, reasonPhrase(text), flat);
     } catch (error) {
       this.hangUp((error as Error).message);
       return true;
@@ -300,13 +302,9 @@ class Forward {
   };
 }
 
-function earlyHints(response: ServerResponse, raw: readonly Buffer[]): void {
-  const link: string[] = [];
-  for (let index = 0; index < raw.length; index += 2) {
-    if (raw[index]!.toString('latin1').toLowerCase() === 'link')
-      link.push(raw[index + 1]!.toString('latin1'));
-  }
-  if (link.length > 0) response.writeEarlyHints({ link });
+/** What may not stand in a reason phrase is left out; the answer is kept. */
+function reasonPhrase(text: string): string {
+  return /[^\t\x20-\x7e]/.test(text) ? text.replace(/[^\t\x20-\x7e]/g, '') : text;
 }
 
 const STREAM_TYPE = /^(?:text\/event-stream|application\/(?:x-ndjson|stream\+json|grpc))/i;

@@ -20,6 +20,7 @@ import { handle, type HandleDeps, type Via } from './handle.js';
 import { readProxyHeader } from './proxy-protocol.js';
 import { createRequestIds } from './request-id.js';
 import { createSlowReaders } from './slow-readers.js';
+import { declineOtherUpgrades } from './upgrade-offers.js';
 import { createUpgradeHandler } from './upgrade.js';
 import { createWaitingRoom } from './waiting-room.js';
 
@@ -188,6 +189,7 @@ function openFront(listener: Listener, deps: HandleDeps, credentials: Credential
   );
   (server as { httpAllowHalfOpen?: boolean }).httpAllowHalfOpen = true;
   server.on('connection', dropIfGone);
+  server.on(credentials === undefined ? 'connection' : 'secureConnection', declineOtherUpgrades);
   const outer = listener.proxyProtocol ? withProxyProtocol(server, proxied, deps) : server;
   const front: Front = { server, outer, listener, credentials };
   applyLimits(front, config);

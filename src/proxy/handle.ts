@@ -222,6 +222,7 @@ function afterWait(life: Life, decision: Decision, go: () => void): void {
 function toOrigin(life: Life, body: ForwardBody): ForwardHandle | undefined {
   const { exchange, response, request } = life;
   if (response.destroyed) return undefined;
+  if (exchange.run!.facts.target === '*') return void answerForAll(life);
   return forward(exchange, response, {
     body,
     hooks: {
@@ -231,6 +232,13 @@ function toOrigin(life: Life, body: ForwardBody): ForwardHandle | undefined {
       fail: (status, error) => refused(life, { action: 'error', status, reason: error, ruleIds: [] }),
     },
   });
+}
+
+/** `OPTIONS *` asks about the server itself (RFC 9110 section 9.3.7), and that is the gate. */
+function answerForAll({ exchange, response }: Life): void {
+  exchange.status = 204;
+  response.writeHead(204, ['Allow', 'GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS']);
+  response.end();
 }
 
 function stream(life: Life, outcome: Extract<BodyOutcome, { kind: 'stream' }>): void {

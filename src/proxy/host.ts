@@ -19,6 +19,13 @@ export function canonicalHost(text: string): string | undefined {
   return host;
 }
 
+/** Whether a site may name this: a host without a port, `*.` before one, or `*`. */
+export function isHostPattern(text: string): boolean {
+  if (text === '*') return true;
+  const host = text.startsWith('*.') ? text.slice(2) : text;
+  return canonicalHost(host) === host.toLowerCase().replace(/\.$/, '');
+}
+
 type Named = Readonly<{ name: string; hosts: readonly string[] }>;
 
 /** Which site takes a host: exact names first, then the longest `*.` suffix, then `*`. */

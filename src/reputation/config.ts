@@ -1,6 +1,6 @@
 /** The `reputation` section: lists, feeds, the ASN database, points and the observed score. */
 import { z } from 'zod';
-import { cidr, duration } from '../core/schema.js';
+import { cidr, duration, span } from '../core/schema.js';
 
 const points = (fallback: number) => z.number().min(0).max(100).default(fallback);
 
@@ -46,7 +46,7 @@ const asnSection = z.strictObject({
 });
 
 const observedSection = z.strictObject({
-  halfLife: duration('24h', { min: 1000 }).describe('Time after which an observed score has halved.'),
+  halfLife: span('24h', { min: 1000 }).describe('Time after which an observed score has halved.'),
   evictBelow: z
     .number()
     .min(0.1)

@@ -21,7 +21,7 @@ import { createUpstreams } from '../proxy/upstream.js';
 import { redisSettings } from '../redis/settings.js';
 import type { Reputation } from '../reputation/contract.js';
 import { createReputation, type ReputationEngine } from '../reputation/reputation.js';
-import { loadRuleEngine, type RuleCounts } from '../rules/index.js';
+import { loadRuleEngine, type RuleCache, type RuleCounts } from '../rules/index.js';
 
 export type Log = (
   level: 'info' | 'warn' | 'error',
@@ -47,6 +47,8 @@ export type EngineDeps = Readonly<{
   standIn?: MemoryStore;
   /** Where the rules stage counts what it could not do in one go; goes on over reloads. */
   ruleCounts?: RuleCounts;
+  /** Compiled rules, kept from one config to the next. */
+  ruleCache?: RuleCache;
   onFault?: (fault: Fault) => void;
 }>;
 
@@ -67,10 +69,11 @@ export async function buildEngines(config: Config, deps: EngineDeps): Promise<En
   const { clock, log, channel } = deps;
   // What can be wrong without a connection shows here, at check and at start.
   if (config.redis !== undefined) redisSettings(config.redis, { baseDir });
-  const { ruleCounts } = deps;
+  const { ruleCounts, ruleCache } = deps;
   const rules = await loadRuleEngine(config.rules, {
     baseDir,
     ...(ruleCounts === undefined ? {} : { counts: ruleCounts }),
+    ...(ruleCache === undefined ? {} : { cache: ruleCache }),
   });
   const reputation = createReputation(config.reputation, {
     baseDir,

@@ -19,6 +19,7 @@ import { randomHashKey } from '../identity/index.js';
 import { memoryStore, serveStore } from '../limits/index.js';
 import { readCredentials } from '../proxy/credentials.js';
 import { splitAddress } from '../proxy/gate.js';
+import { createRuleCache } from '../rules/index.js';
 import { serveObserved } from '../reputation/serve-observed.js';
 import { createEventLog } from '../telemetry/log.js';
 import { carryOver, pinPorts, withMode, type Mode } from './config-change.js';
@@ -66,6 +67,7 @@ class Supervision implements Supervisor {
   private readonly node = randomHashKey();
   private readonly roster = createRoster();
   private readonly dead = createRetired();
+  private readonly ruleCache = createRuleCache();
   private readonly notable: DecisionEvent[] = [];
   private readonly detach = new Map<number, () => void>();
   private readonly heartbeat = createHeartbeat({
@@ -137,6 +139,7 @@ class Supervision implements Supervisor {
       clock: systemClock,
       log: () => undefined,
       hashKey: this.hashKey,
+      ruleCache: this.ruleCache,
     });
     await engines.close();
   }
@@ -200,18 +203,24 @@ class Supervision implements Supervisor {
   private async handOut(config: Config, credentials = this.credentials): Promise<string | undefined> {
     [this.config, this.credentials] = [config, credentials];
     const version = ++this.version;
-    const asked = this.roster.all().filter((state) => state.greeted);
-    for (const state of asked) this.sendSnapshot(state);
-    const open = (): WorkerState[] =>
-      asked.filter((state) => this.roster.has(state) && state.version < version);
-    const refusals = (): WorkerState[] => open().filter((state) => state.refused?.version === version);
-    await this.roster.until(() => open().length === refusals().length, SWAP_WAIT_MS);
-    const [late] = open();
-    if (late === undefined) return undefined;
-    const [first] = refusals();
-    return (
-      first?.refused?.problem ?? `worker ${late.member.id} did not take it over in ${SWAP_WAIT_MS / 1_000} s`
-    );
+    // One after the other: building a config costs time, and the others go on serving meanwhile.
+    for (const state of this.roster.all().filter(({ greeted }) => greeted)) {
+      const problem = await this.handTo(state, version);
+      if (problem !== undefined) return problem;
+    }
+    return undefined;
+  }
+
+  /** Undefined once the worker runs on that version, or is gone. */
+  private async handTo(state: WorkerState, version: number): Promise<string | undefined> {
+    const isOpen = (): boolean => this.roster.has(state) && state.version < version;
+    const refusal = (): string | undefined =>
+      state.refused?.version === version ? state.refused.problem : undefined;
+    if (!isOpen()) return undefined;
+    this.sendSnapshot(state);
+    await this.roster.until(() => !isOpen() || refusal() !== undefined, SWAP_WAIT_MS);
+    if (!isOpen()) return undefined;
+    return refusal() ?? `worker ${state.member.id} did not take it over in ${SWAP_WAIT_MS / 1_000} s`;
   }
 
   async stop(): Promise<void> {

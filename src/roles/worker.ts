@@ -15,7 +15,7 @@ import { createStandInStore, ipcStore, type MemoryStore } from '../limits/index.
 import type { LimiterStats } from '../limits/limiter-contract.js';
 import { createAddressBook, type AddressBook } from '../limits/shared-address.js';
 import { createGate, type Gate } from '../proxy/gate.js';
-import { noRuleCounts, type RuleCounts } from '../rules/index.js';
+import { createRuleCache, noRuleCounts, type RuleCache, type RuleCounts } from '../rules/index.js';
 import { createEventLog, type EventLog } from '../telemetry/log.js';
 import { createMetrics, type Metrics } from '../telemetry/metrics.js';
 import { createTelemetry, type Telemetry } from '../telemetry/telemetry.js';
@@ -43,7 +43,8 @@ export function runWorker(id: number): void {
   const lastGood = new Map<string, readonly string[]>();
   const addressBook = createAddressBook();
   const standIn = createStandInStore(steadyClock);
-  const kept = { channel, lastGood, addressBook, standIn };
+  const ruleCache = createRuleCache();
+  const kept = { channel, lastGood, addressBook, standIn, ruleCache };
   let parts: Parts | undefined;
   let work: Promise<void> = Promise.resolve();
 
@@ -86,12 +87,13 @@ type OpenDeps = Readonly<{
   addressBook: AddressBook;
   /** Likewise: what was counted along for while Redis is away. */
   standIn: MemoryStore;
+  ruleCache: RuleCache;
   id: number;
 }>;
 
 async function open(message: SnapshotMessage<Config>, deps: OpenDeps): Promise<Parts> {
   const { config } = message;
-  const { channel, store, lastGood, addressBook, standIn, id } = deps;
+  const { channel, store, lastGood, addressBook, standIn, ruleCache, id } = deps;
   const file = config.log.file === undefined ? undefined : path.resolve(config.baseDir, config.log.file);
   const log = createEventLog(config.log, { file, nowMs: systemClock.nowMs });
   const metrics = createMetrics(config.metrics, { sites: config.sites.map((site) => site.name) });
@@ -120,6 +122,7 @@ async function open(message: SnapshotMessage<Config>, deps: OpenDeps): Promise<P
     log: (level, text, fields) => log.note(level, text, fields),
     hashKey: message.hashKey,
     ruleCounts,
+    ruleCache,
     onFault: quietly(log),
   });
   stores.keep();
@@ -209,7 +212,7 @@ function registerGauges(gauged: Gauged): void {
 async function swap(
   parts: Parts,
   message: SnapshotMessage<Config>,
-  { channel, lastGood, addressBook, standIn }: Omit<OpenDeps, 'store' | 'id'>,
+  { channel, lastGood, addressBook, standIn, ruleCache }: Omit<OpenDeps, 'store' | 'id'>,
 ): Promise<void> {
   const { log, stores, ruleCounts } = parts;
   const engines = await buildEngines(message.config, {
@@ -222,6 +225,7 @@ async function swap(
     log: (level, text, fields) => log.note(level, text, fields),
     hashKey: message.hashKey,
     ruleCounts,
+    ruleCache,
     onFault: quietly(log),
   }).catch((error: unknown) => {
     stores.abandon();

@@ -2,7 +2,14 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { Fault } from '../core/errors.js';
-import { compileRule, createRuleEngine, loadRules, rulesSection } from './index.js';
+import {
+  compileRule,
+  createRuleCache,
+  createRuleEngine,
+  loadRuleEngine,
+  loadRules,
+  rulesSection,
+} from './index.js';
 
 const GOOD = 'id: XSS-1\ntitle: a script\nclass: xss\nseverity: 3\npattern: "<script"\n';
 
@@ -46,6 +53,39 @@ t.test('every problem of a folder is reported at once, with file and id', (t) =>
   }
   t.throws(() => loadRules(join(dir, 'missing')), { code: 'RULES_INVALID' });
   t.end();
+});
+
+t.test('an exclusion that names no rule is refused, with the nearest there is', (t) => {
+  const dir = t.testdir({ 'a.yaml': GOOD });
+  const load = (rule: string) =>
+    createRuleEngine(rulesSection.parse({ native: '.', exclusions: [{ rule }] }), { baseDir: dir });
+  const says = /rules\.exclusions\[0\]\.rule: no rule is named "XS-1"; did you mean "XSS-1"/;
+  t.throws(() => load('XS-1'), { code: 'RULES_INVALID', message: says });
+  t.throws(() => load('SQLI-*'), { code: 'RULES_INVALID' });
+  for (const rule of ['XSS-1', 'XSS-*', '*', 'NUL-BYTE']) t.doesNotThrow(() => load(rule), rule);
+  t.end();
+});
+
+t.test('a reload compiles only what has changed', async (t) => {
+  const dir = t.testdir({
+    'a.yaml': GOOD,
+    'b.yaml': `${GOOD.replace('XSS-1', 'XSS-2')}targets: [path]\n`,
+  });
+  const cache = createRuleCache();
+  const load = () => loadRuleEngine(rulesSection.parse({ native: '.' }), { baseDir: dir, cache });
+  await load();
+  const first = { ...cache.kinds };
+  const unchanged = await load();
+  t.equal(unchanged.ruleCount, 2);
+  t.equal(cache.kinds.text?.set, first.text?.set, 'nothing where the files are the same');
+  writeFileSync(join(dir, 'b.yaml'), `${GOOD.replace('XSS-1', 'XSS-3')}targets: [path]\n`);
+  await load();
+  t.equal(cache.kinds.text?.set, first.text?.set, 'the sets that the changed rule is not in stay');
+  t.not(cache.kinds.path?.set, first.path?.set, 'the others are made anew');
+  t.same(cache.kinds.path?.rules.map(({ id }) => id), ['XSS-3']);
+  writeFileSync(join(dir, 'b.yaml'), 'id: [');
+  await t.rejects(load(), { code: 'RULES_INVALID' });
+  t.equal(cache.files.size, 2, 'what is broken leaves what is known as it is');
 });
 
 const refused: [string, Record<string, unknown>, RegExp][] = [

@@ -55,14 +55,24 @@ export function loadRules(dir: string): Rule[] {
   return atOnce(readRuleFolders([dir]));
 }
 
-/** As `loadRules`, yielding after each file; ids are unique over all folders. */
-export function* readRuleFolders(dirs: readonly string[]): Generator<undefined, Rule[]> {
+/** Rules by the path of their file, with the text they were made of. */
+export type RuleFiles = Map<string, Readonly<{ text: string; rule: Rule }>>;
+
+/**
+ * As `loadRules`, yielding after each file; ids are unique over all folders. A file that reads as it does in
+ * `known` is not compiled again; where all goes well, `known` then has the files of now.
+ */
+export function* readRuleFolders(
+  dirs: readonly string[],
+  known: RuleFiles = new Map(),
+): Generator<undefined, Rule[]> {
+  const files: RuleFiles = new Map();
   const problems: string[] = [];
   const rules: Rule[] = [];
   const seen = new Map<string, string>();
   for (const dir of dirs) {
     for (const file of listRuleFiles(dir, problems)) {
-      const rule = readRule(file, relative(dir, file), problems);
+      const rule = readRule({ path: file, file: relative(dir, file), problems }, known, files);
       yield;
       if (rule === undefined) continue;
       const other = seen.get(rule.id);
@@ -73,6 +83,8 @@ export function* readRuleFolders(dirs: readonly string[]): Generator<undefined, 
   }
   if (problems.length > 0)
     throw new Fault('RULES_INVALID', { count: problems.length, problems: problems.join('\n') });
+  known.clear();
+  for (const [path, entry] of files) known.set(path, entry);
   return rules;
 }
 
@@ -93,9 +105,18 @@ function listRuleFiles(dir: string, problems: string[]): string[] {
   }
 }
 
-function readRule(path: string, file: string, problems: string[]): Rule | undefined {
+function readRule(
+  { path, file, problems }: Readonly<{ path: string; file: string; problems: string[] }>,
+  known: RuleFiles,
+  files: RuleFiles,
+): Rule | undefined {
   try {
-    return compileRule(parse(readFileSync(path, 'utf8')), file, problems);
+    const text = readFileSync(path, 'utf8');
+    const before = known.get(path);
+    const isSame = before?.text === text && before.rule.file === file;
+    const rule = isSame ? before.rule : compileRule(parse(text), file, problems);
+    if (rule !== undefined) files.set(path, { text, rule });
+    return rule;
   } catch (error) {
     problems.push(`${file}: ${(error as Error).message.split('\n').slice(0, 2).join(' ')}`);
     return undefined;

@@ -4,6 +4,7 @@
  * match".
  */
 import RE2 from 're2';
+import { atOnce } from '../core/pacer.js';
 import type { Rule } from './rule.js';
 
 const LIGHT_MAX = 320;
@@ -41,11 +42,20 @@ type SetOptions = Readonly<{
 }>;
 
 export function createRuleSet(rules: readonly Rule[], options: SetOptions = {}): RuleSet {
+  return atOnce(buildRuleSet(rules, options));
+}
+
+/** The same, yielding between its pieces. */
+export function* buildRuleSet(
+  rules: readonly Rule[],
+  options: SetOptions = {},
+): Generator<undefined, RuleSet> {
   const { compile = compileSet, onOverflow = () => undefined } = options;
   const all = rules.flatMap((rule, owner) => rule.patterns.map((text) => ({ pattern: widen(text), owner })));
   const heavy = all.filter(({ pattern }) => HEAVY.test(pattern));
   const light = all.filter(({ pattern }) => !HEAVY.test(pattern));
-  const pieces = [...buildAll(light, LIGHT_MAX, compile), ...buildAll(heavy, HEAVY_MAX, compile)];
+  const pieces = yield* buildAll(light, LIGHT_MAX, compile);
+  pieces.push(...(yield* buildAll(heavy, HEAVY_MAX, compile)));
   /** Undefined where the piece outgrew its memory. */
   const matchPiece = (piece: Piece, text: Buffer): readonly number[] | undefined => {
     if (piece.set instanceof RE2) return piece.set.test(text.toString()) ? piece.owners : NONE;
@@ -91,7 +101,11 @@ function toBytes(text: string): Buffer {
 
 type Owned = Readonly<{ pattern: string; owner: number }>;
 
-function buildAll(all: readonly Owned[], max: number, compile: Compile): Piece[] {
+function* buildAll(
+  all: readonly Owned[],
+  max: number,
+  compile: Compile,
+): Generator<undefined, Piece[]> {
   const pieces: Piece[] = [];
   for (let from = 0; from < all.length; from += max) {
     const some = all.slice(from, from + max);
@@ -101,6 +115,7 @@ function buildAll(all: readonly Owned[], max: number, compile: Compile): Piece[]
         compile,
       ),
     );
+    yield;
   }
   return pieces;
 }
