@@ -31,6 +31,8 @@ export type Roster = {
   stir(): void;
   /** Resolves with true once `done` holds, with false after `ms`. */
   until(done: () => boolean, ms: number): Promise<boolean>;
+  /** Undefined once the worker runs on that config, or is gone; else what keeps it from that. */
+  takesOver(state: WorkerState, version: number, ms: number): Promise<string | undefined>;
 };
 
 export function createRoster(): Roster {
@@ -38,6 +40,22 @@ export function createRoster(): Roster {
   const waiting = new Set<() => void>();
   const stir = (): void => {
     for (const look of [...waiting]) look();
+  };
+  const has = (state: WorkerState): boolean => states.get(state.member.id) === state;
+  const until = (done: () => boolean, ms: number): Promise<boolean> => {
+    if (done()) return Promise.resolve(true);
+    return new Promise((resolve) => {
+      const end = (held: boolean): void => {
+        clearTimeout(timer);
+        waiting.delete(look);
+        resolve(held);
+      };
+      const look = (): void => {
+        if (done()) end(true);
+      };
+      const timer = setTimeout(() => end(done()), ms);
+      waiting.add(look);
+    });
   };
   return {
     add(member) {
@@ -61,22 +79,16 @@ export function createRoster(): Roster {
     },
     all: () => [...states.values()],
     ready: () => [...states.values()].filter((state) => state.ready !== undefined),
-    has: (state) => states.get(state.member.id) === state,
+    has,
     stir,
-    until(done, ms) {
-      if (done()) return Promise.resolve(true);
-      return new Promise((resolve) => {
-        const end = (held: boolean): void => {
-          clearTimeout(timer);
-          waiting.delete(look);
-          resolve(held);
-        };
-        const look = (): void => {
-          if (done()) end(true);
-        };
-        const timer = setTimeout(() => end(done()), ms);
-        waiting.add(look);
-      });
+    until,
+    async takesOver(state, version, ms) {
+      const isOpen = (): boolean => has(state) && state.version < version;
+      const refusal = (): string | undefined =>
+        state.refused?.version === version ? state.refused.problem : undefined;
+      await until(() => !isOpen() || refusal() !== undefined, ms);
+      if (!isOpen()) return undefined;
+      return refusal() ?? `worker ${state.member.id} did not take it over in ${ms / 1_000} s`;
     },
   };
 }

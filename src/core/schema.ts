@@ -83,7 +83,7 @@ function measured(
     .meta({ kind, ...(range.min === undefined ? {} : { min }), ...(range.max === undefined ? {} : { max }) });
 }
 
-/** Timers of Node end at 24 days, and some wait a multiple of what is configured; longer ones fire at once. */
+/** Node's timers end at 24 days (longer ones fire at once), and some wait a multiple of what is configured. */
 const DURATION_MAX_MS = 10 * 86_400_000;
 
 /** A duration in the file (`10s`), whole milliseconds in the code. Range in milliseconds; at most 10 days. */

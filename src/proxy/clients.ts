@@ -2,9 +2,22 @@
  * What each client address has under way in this worker: requests, and body bytes held for them. One address
  * must not use up what all share. An entry lives as long as a request of its address does.
  */
+import type { Decision } from '../core/decision.js';
 
 /** Body bytes that all requests of this worker hold, and how often there was no room for more. */
 export type HeldBytes = { now: number; refused: number; refusedAddress: number };
+
+/** What was refused for the sake of all, since the worker began. */
+export type GateCounts = { addressRefused: number; queueTimeouts: number };
+
+/** What an address is told that has more under way at once than it may. */
+export const CROWDING: Decision = {
+  action: 'limit',
+  status: 429,
+  reason: 'one address has too many requests under way at once (`caps.perAddress`)',
+  ruleIds: [],
+  wouldChange: 'fewer requests at once',
+};
 
 export type Client = { readonly key: string; requests: number; heldBytes: number };
 

@@ -33,7 +33,7 @@ const site = z.strictObject({
     .array(
       z.string().refine(isHostPattern, {
         error: (issue) =>
-          `found ${JSON.stringify(issue.input)}; a host without port such as example.com, *.example.com or * fits`,
+          `found ${JSON.stringify(issue.input)}; a host without port such as a.example, *.a.example or * fits`,
       }),
     )
     .min(1)

@@ -1,4 +1,4 @@
-/** Hands an origin's 103 on (RFC 8297). Hints that Node would refuse to write are dropped, the rest goes on. */
+/** Hands an origin's 103 on (RFC 8297). Hints that Node would refuse to write are dropped. */
 import type { ServerResponse } from 'node:http';
 
 /** One link, as Node takes it. */

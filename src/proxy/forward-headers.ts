@@ -109,7 +109,8 @@ export function requestHeaders(facts: RequestFacts, options: ForwardOptions): st
   const named = connectionNames(facts.headers.get('connection'));
   for (let index = 0; index < raw.length; index += 2) {
     const name = raw[index]!.toLowerCase();
-    if (name === 'host' || name === 'expect' || HOP_BY_HOP.has(name) || isClaim(name, facts.headers)) continue;
+    if (name === 'host' || name === 'expect' || HOP_BY_HOP.has(name)) continue;
+    if (isClaim(name, facts.headers)) continue;
     if (name === 'content-length' || (named !== undefined && named.has(name))) continue;
     out.push(raw[index]!, raw[index + 1]!);
   }

@@ -7,7 +7,15 @@ import type { DecisionEvent } from '../core/event.js';
 import type { RequestFacts } from '../core/request.js';
 import { answerTo, refuse } from './answer.js';
 import { readBody, type BodyOutcome, type BodySink } from './body.js';
-import { createHolding, type Client, type Clients, type HeldBytes, type Holding } from './clients.js';
+import {
+  createHolding,
+  CROWDING,
+  type Client,
+  type Clients,
+  type GateCounts,
+  type HeldBytes,
+  type Holding,
+} from './clients.js';
 import {
   answered,
   eventOf,
@@ -19,6 +27,7 @@ import {
 } from './exchange.js';
 import { buildFacts, type FramingProblem } from './facts.js';
 import { forward, type ForwardBody, type ForwardHandle } from './forward.js';
+import { takesNothing } from './slow-readers.js';
 import { noPlace, type WaitingRoom } from './waiting-room.js';
 
 export type HandleDeps = Readonly<{
@@ -41,9 +50,6 @@ export type HandleDeps = Readonly<{
   emit: (event: DecisionEvent) => void;
   onFault: (error: unknown) => void;
 }>;
-
-/** What was refused for the sake of all, since the worker began. */
-export type GateCounts = { addressRefused: number; queueTimeouts: number };
 
 /** Where a connection came from, beside its socket. */
 export type Via = Readonly<{
@@ -144,14 +150,6 @@ function afterHead(life: Life, decision: Decision): void {
     else toOrigin(life, { kind: 'none' });
   });
 }
-
-const CROWDING: Decision = {
-  action: 'limit',
-  status: 429,
-  reason: 'one address has too many requests under way at once (`caps.perAddress`)',
-  ruleIds: [],
-  wouldChange: 'fewer requests at once',
-};
 
 /** More at once than one address may have; those on the allowlist may. */
 function isCrowding({ client, exchange }: Life): boolean {
@@ -337,12 +335,7 @@ function conclude({ deps, exchange, response, request, client, holding }: Life):
   deps.clients.leave(client);
   answered(exchange, 0);
   if (!response.writableFinished && exchange.error === undefined) exchange.clientAborted = true;
-  if (exchange.clientAborted && deps.wasCut(request.socket)) exchange.error = takesNothing(exchange);
+  if (exchange.clientAborted && deps.wasCut(request.socket)) exchange.error = takesNothing(exchange.snapshot.config);
   const event = eventOf(exchange, deps.who);
   if (event !== undefined) deps.emit(event);
-}
-
-/** Why the gate cut a client that would not read. */
-export function takesNothing({ snapshot }: Exchange): string {
-  return `the client took nothing for ${snapshot.config.timeouts.clientWrite} ms`;
 }

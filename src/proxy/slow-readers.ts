@@ -3,6 +3,7 @@
  * many bytes the kernel accepted, and whether some still wait. Nothing is done per request.
  */
 import type { Socket } from 'node:net';
+import type { ProxyConfig } from './config.js';
 
 /** A client that has taken at least this much since the last look that found progress goes on. */
 const PROGRESS_BYTES = 4096;
@@ -21,6 +22,11 @@ export type SlowReaders = Readonly<{
   /** Connections cut so far. */
   cut(): number;
 }>;
+
+/** Why the gate cut such a client, for its event. */
+export function takesNothing({ timeouts }: Pick<ProxyConfig, 'timeouts'>): string {
+  return `the client took nothing for ${timeouts.clientWrite} ms`;
+}
 
 /** `deadlineMs` is read at each look: a reload may change it. */
 export function createSlowReaders(deadlineMs: () => number): SlowReaders {

@@ -11,8 +11,9 @@ import type { RequestFacts } from '../core/request.js';
 import { answerTo, refuseOnSocket } from './answer.js';
 import { answered, eventOf, framingEvent, openExchange, type Exchange } from './exchange.js';
 import { rewriteForUpgrade } from './forward-headers.js';
+import { takesNothing } from './slow-readers.js';
 import { noPlace } from './waiting-room.js';
-import { factsOf, protoOf, takesNothing, type HandleDeps, type Via } from './handle.js';
+import { factsOf, protoOf, type HandleDeps, type Via } from './handle.js';
 
 type Tunnel = Readonly<{
   deps: HandleDeps;
@@ -213,7 +214,7 @@ function conclude({ deps, exchange, request }: Tunnel): void {
   deps.inFlight.now--;
   answered(exchange, 0);
   if (exchange.status === 0) exchange.clientAborted = true;
-  if (deps.wasCut(request.socket)) exchange.error = takesNothing(exchange);
+  if (deps.wasCut(request.socket)) exchange.error = takesNothing(exchange.snapshot.config);
   const event = eventOf(exchange, deps.who);
   if (event !== undefined) deps.emit(event);
 }

@@ -205,22 +205,12 @@ class Supervision implements Supervisor {
     const version = ++this.version;
     // One after the other: building a config costs time, and the others go on serving meanwhile.
     for (const state of this.roster.all().filter(({ greeted }) => greeted)) {
-      const problem = await this.handTo(state, version);
+      if (!this.roster.has(state) || state.version >= version) continue;
+      this.sendSnapshot(state);
+      const problem = await this.roster.takesOver(state, version, SWAP_WAIT_MS);
       if (problem !== undefined) return problem;
     }
     return undefined;
-  }
-
-  /** Undefined once the worker runs on that version, or is gone. */
-  private async handTo(state: WorkerState, version: number): Promise<string | undefined> {
-    const isOpen = (): boolean => this.roster.has(state) && state.version < version;
-    const refusal = (): string | undefined =>
-      state.refused?.version === version ? state.refused.problem : undefined;
-    if (!isOpen()) return undefined;
-    this.sendSnapshot(state);
-    await this.roster.until(() => !isOpen() || refusal() !== undefined, SWAP_WAIT_MS);
-    if (!isOpen()) return undefined;
-    return refusal() ?? `worker ${state.member.id} did not take it over in ${SWAP_WAIT_MS / 1_000} s`;
   }
 
   async stop(): Promise<void> {

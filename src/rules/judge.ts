@@ -43,6 +43,7 @@ type Hit = Readonly<{ rule: Rule; severity: Severity; evidence: Evidence }>;
 
 /** Ids of findings that no rule file brings; exclusions take them too. */
 export const BUILT_IN_IDS = ['NUL-BYTE', 'UTF8-OVERLONG', 'FORMS-CUT'] as const;
+type BuiltInId = (typeof BUILT_IN_IDS)[number];
 const KINDS: readonly SetKind[] = ['text', 'header', 'path', 'file'];
 const EVIDENCE_CHARS = 200;
 /** What one more text costs besides its characters, in characters. */
@@ -69,7 +70,7 @@ export function createJudge(book: RuleBook, facts: Pick<RequestFacts, 'site' | '
     extra.push(malformed('WORK-MAX', 413, 'judging the body takes more work than one request may ask for'));
   };
 
-  const violation = (id: (typeof BUILT_IN_IDS)[number], severity: Severity, value: Value, message: string): void => {
+  const violation = (id: BuiltInId, severity: Severity, value: Value, message: string): void => {
     if (isAnswered(id) || isExcluded(book.config.exclusions, id, { facts, target: spell(value) })) return;
     answer(id);
     const evidence: Evidence = {

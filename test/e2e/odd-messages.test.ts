@@ -22,7 +22,7 @@ t.test('header names that an origin may take for others are not handed on', asyn
   const kept = ['X_Tenant', 'My_Header-Name', 'x_api_key'];
   const headers = [...dropped, ...kept].map((name): [string, string] => [name, '7']);
   test.equal((await exchange(at.gate.port, request({ headers }))).status, 200);
-  for (const name of dropped) test.equal(at.up.last?.all(name).filter((value) => value === '7').length, 0, name);
+  for (const name of dropped) test.notOk(at.up.last?.all(name).includes('7'), `${name} does not go on`);
   for (const name of kept) test.strictSame(at.up.last?.all(name), ['7'], `${name} goes on`);
   test.strictSame(at.up.last?.all('x-forwarded-for'), ['127.0.0.1'], 'ours is there once');
 });
