@@ -140,10 +140,7 @@ function afterHead(life: Life, decision: Decision): void {
   const { response, facts } = life;
   if (response.destroyed) return;
   if (decision.status > 0 && !bodyMayTurn(life, decision)) return refused(life, decision);
-  if (isCrowding(life)) {
-    life.deps.counts.addressRefused++;
-    return refused(life, CROWDING);
-  }
+  if (isCrowding(life)) return refused(life, CROWDING);
   // Whoever has to wait does so before the body is read: nothing is held for them meanwhile.
   afterWait(life, decision, () => {
     if (facts.hasBody) bodyOf(life);
@@ -152,9 +149,11 @@ function afterHead(life: Life, decision: Decision): void {
 }
 
 /** More at once than one address may have; those on the allowlist may. */
-function isCrowding({ client, exchange }: Life): boolean {
+function isCrowding({ client, exchange, deps }: Life): boolean {
   if (client.requests <= exchange.snapshot.config.caps.perAddress) return false;
-  return !exchange.run!.found[0]!.some(({ kind }) => kind === 'allow');
+  if (exchange.run!.found[0]!.some(({ kind }) => kind === 'allow')) return false;
+  deps.counts.addressRefused++;
+  return true;
 }
 
 function bodyOf(life: Life): void {
@@ -281,12 +280,8 @@ function refuseFraming(
 ): void {
   const { request, response } = pair;
   const requestId = deps.nextRequestId();
-  const decision: Decision = {
-    action: 'block',
-    status: problem.status,
-    reason: problem.problem,
-    ruleIds: [],
-  };
+  const { status, problem: reason } = problem;
+  const decision: Decision = { action: 'block', status, reason, ruleIds: [] };
   const to = answerTo(
     requestId,
     request.method ?? 'GET',
