@@ -83,7 +83,7 @@ function measured(
     .meta({ kind, ...(range.min === undefined ? {} : { min }), ...(range.max === undefined ? {} : { max }) });
 }
 
-/** Node's timers end at 24 days (longer ones fire at once), and some wait a multiple of what is configured. */
+/** Node's timers end at 24 days (longer ones fire at once), and some wait a multiple of what is set. */
 const DURATION_MAX_MS = 10 * 86_400_000;
 
 /** A duration in the file (`10s`), whole milliseconds in the code. Range in milliseconds; at most 10 days. */

@@ -330,7 +330,8 @@ function conclude({ deps, exchange, response, request, client, holding }: Life):
   deps.clients.leave(client);
   answered(exchange, 0);
   if (!response.writableFinished && exchange.error === undefined) exchange.clientAborted = true;
-  if (exchange.clientAborted && deps.wasCut(request.socket)) exchange.error = takesNothing(exchange.snapshot.config);
+  const { config } = exchange.snapshot;
+  if (exchange.clientAborted && deps.wasCut(request.socket)) exchange.error = takesNothing(config);
   const event = eventOf(exchange, deps.who);
   if (event !== undefined) deps.emit(event);
 }
