@@ -3,15 +3,23 @@ import type { Test } from 'tap';
 import { EchoUpstream } from './echo-upstream.js';
 import { startGate, type ConfigTree, type Gate } from './gate.js';
 
-/** Workers of each gate: 2, so that two gates fit a small machine; the whole scene has 4. */
-export const WORKERS = Number(process.env['TIDEGATE_TEST_WORKERS'] ?? 2);
+/** True: the scenes at their whole size, which needs a machine with little else to do. */
+export const FULL = process.env['TIDEGATE_TEST_FULL'] === '1';
+/** Workers of each gate: two gates are to fit a small machine. */
+export const WORKERS = FULL ? 4 : 2;
 
-export async function startNodes(t: Test, count: number, config: ConfigTree): Promise<Gate[]> {
+export async function startNodes(
+  t: Test,
+  count: number,
+  config: ConfigTree,
+  more: Readonly<Record<string, string>> = {},
+): Promise<Gate[]> {
   const up = await EchoUpstream.start();
   up.keep = false;
   t.teardown(() => up.close());
   const tree = { workers: WORKERS, trustedProxies: ['127.0.0.1/32'], ...config };
-  const options = { upstream: up.url, env: { TIDEGATE_HASH_KEY: 'k'.repeat(64) }, readyTimeoutMs: 60_000 };
+  const env = { TIDEGATE_HASH_KEY: 'k'.repeat(64), ...more };
+  const options = { upstream: up.url, env, readyTimeoutMs: 60_000 };
   const gates: Gate[] = [];
   for (let node = 0; node < count; node++) {
     const gate = await startGate(tree, options);

@@ -32,6 +32,8 @@ function missing(): string | false {
 
 export type RedisServer = Readonly<{
   port: number;
+  /** Its data; goes with it. */
+  folder: string;
   process: ChildProcess;
   /** A client of its own; ends with the server. */
   client: Redis;
@@ -53,8 +55,7 @@ export async function startRedis(extra: readonly string[] = []): Promise<RedisSe
 async function tryStart(extra: readonly string[]): Promise<RedisServer> {
   const port = await freePort();
   const folder = mkdtempSync(join(tmpdir(), 'tidegate-redis-'));
-  const fixed = ['--port', String(port), '--bind', '127.0.0.1', '--dir', folder, '--save', ''];
-  const child = spawn('redis-server', [...fixed, '--appendonly', 'no', ...extra], { stdio: 'ignore' });
+  const child = spawnRedis({ port, folder }, extra);
   const client = new Redis(port, '127.0.0.1', { lazyConnect: true, retryStrategy: () => null });
   client.on('error', () => undefined);
   const stop = async (): Promise<void> => {
@@ -69,7 +70,26 @@ async function tryStart(extra: readonly string[]): Promise<RedisServer> {
     await stop();
     throw error;
   }
-  return { port, process: child, client, stop };
+  return { port, folder, process: child, client, stop };
+}
+
+/** Nobody waits for it or ends it but the caller: for a server that comes back where another was. */
+export function spawnRedis(
+  { port, folder }: Readonly<{ port: number; folder: string }>,
+  extra: readonly string[] = [],
+): ChildProcess {
+  const fixed = ['--port', String(port), '--bind', '127.0.0.1', '--dir', folder, '--save', ''];
+  return spawn('redis-server', [...fixed, '--appendonly', 'no', ...extra], { stdio: 'ignore' });
+}
+
+/** Full: what comes next is above its maxmemory. `policy`: what it evicts then. */
+export async function fill(client: Redis, policy: string): Promise<void> {
+  await client.config('SET', 'maxmemory-policy', policy);
+  const used = Number(/used_memory:(\d+)/.exec(await client.info('memory'))![1]);
+  const pipeline = client.pipeline();
+  for (let key = 0; key < 3000; key++) pipeline.set(`fill-${key}`, 'x'.repeat(1000), 'EX', 600);
+  await pipeline.exec();
+  await client.config('SET', 'maxmemory', String(used + 1_000_000));
 }
 
 export async function freePort(): Promise<number> {
