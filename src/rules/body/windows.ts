@@ -10,8 +10,10 @@ import { createGaps } from './gaps.js';
 
 export type WindowBounds = Readonly<{ windowBytes: number; overlapBytes: number; decodeDepth: number }>;
 
-/** Work longer than this gives the event loop its turn; one flush may come on top. */
-const TURN_MS = 8;
+/** Work longer than this gives the event loop its turn; one step or one flush may come on top. */
+const TURN_MS = 5;
+/** A flush of this much takes as long as a turn may, so it does not come on top of one half spent. */
+const FLUSH_CHARS = 16_384;
 
 export type StepsOf = Readonly<{ judge: Judge; pieceChars: number; watch: BodyWatch | undefined }>;
 
@@ -37,7 +39,8 @@ async function runLong(steps: Iterator<void>, of: StepsOf, began: number): Promi
   const found: Finding[] = [];
   let turn = began;
   while (watch?.gone() !== true) {
-    if (performance.now() - turn >= TURN_MS) {
+    const left = TURN_MS - (performance.now() - turn);
+    if (left <= 0 || (left < TURN_MS / 2 && judge.pending() >= Math.min(pieceChars, FLUSH_CHARS))) {
       await nextTurn();
       turn = performance.now();
     }
