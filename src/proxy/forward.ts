@@ -11,6 +11,7 @@ import type { Dispatcher } from 'undici';
 import { answered, limitFields, type Exchange } from './exchange.js';
 import { earlyHints } from './early-hints.js';
 import { requestHeaders, responseHeaders } from './forward-headers.js';
+import { awaitHead } from './unasked-continue.js';
 import { endTurn, type Address } from './upstream.js';
 
 export type ForwardBody =
@@ -163,6 +164,7 @@ class Forward {
   /** The socket that this exchange's request is being written to. */
   onSocket(socket: Socket): void {
     this.socket = socket;
+    awaitHead(socket);
   }
 
   onData(chunk: Buffer): boolean {

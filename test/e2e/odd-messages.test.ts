@@ -66,6 +66,8 @@ t.test('what an origin says oddly does not cost the client its answer', async (t
   hinted.destroy();
   const old = Buffer.from('GET /hints HTTP/1.0\r\nHost: app.test\r\n\r\n');
   test.equal((await exchange(at.gate.port, old, { interim: true })).status, 200, 'HTTP/1.0 gets no 103');
+  const asked = await exchange(at.gate.port, request({ target: '/continue' }));
+  test.equal(asked.text(), 'fine', 'a 100 that nobody asked for');
   const named = await exchange(at.gate.port, request({ target: '/reason' }));
   test.equal(named.text(), 'fine', 'a reason phrase with other bytes');
   test.equal(at.gate.events(({ action }) => action === 'error').length, 0);
