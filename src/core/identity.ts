@@ -22,6 +22,11 @@ export type Identities = Readonly<{
    * it.
    */
   read(name: IdentityName, facts: RequestFacts, field: FieldReader | undefined): string | undefined;
+  /**
+   * Further values of it in the same request, bounded: where several fields may name the user, the origin may
+   * heed another one than `read` answers.
+   */
+  others?(name: IdentityName, facts: RequestFacts, field: FieldReader | undefined): readonly string[];
   /** True where a body field may hold it, so that a request with a body has to be read first. */
   inBody(name: IdentityName): boolean;
   /**

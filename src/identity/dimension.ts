@@ -12,4 +12,6 @@ export type Dimension = Readonly<{
   inBody: boolean;
   /** Undefined where the request does not carry this identity (an empty value counts as absent). */
   read(facts: RequestFacts, field: FieldReader | undefined): string | undefined;
+  /** Further values, besides the one that `read` answers; at most a few. */
+  others?(facts: RequestFacts, field: FieldReader | undefined): readonly string[];
 }>;

@@ -89,6 +89,16 @@ t.test('a user comes from the body; case and outer space make no other user', as
   t.equal(identities.inBody('user'), true);
 });
 
+t.test('several fields that may name the user all count', async (t) => {
+  const all = (fields: Record<string, string>): readonly string[] =>
+    identities.others?.('user', facts({}), (name) => fields[name]) ?? [];
+  const wanted = read('user', {}, { username: 'victim' });
+  t.same(all({ username: 'x', email: 'victim' }), [wanted]);
+  t.same(all({ username: 'victim', email: ' Victim ' }), [], 'the same twice is one');
+  t.same(all({ email: 'victim' }), []);
+  t.same(identities.others?.('ip', facts({}), () => 'x'), []);
+});
+
 t.test('a user comes from a header or an unverified claim where so configured', async (t) => {
   const byHeader = createIdentities(identitySection.parse({ user: { header: 'X-User' } }), 'key');
   t.equal(byHeader.inBody('user'), false);

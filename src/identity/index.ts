@@ -28,6 +28,7 @@ export function createIdentities(config: IdentityConfig, hashKey: string): Ident
   const byName = new Map<IdentityName, Dimension>(dimensions.map((dimension) => [dimension.name, dimension]));
   return {
     read: (name, facts, field) => byName.get(name)?.read(facts, field),
+    others: (name, facts, field) => byName.get(name)?.others?.(facts, field) ?? [],
     inBody: (name) => byName.get(name)?.inBody ?? false,
     issued: issuedSession(config.session.cookie, hash),
   };

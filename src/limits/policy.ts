@@ -137,6 +137,11 @@ export function ask(policy: Policy, reading: Reading, into: Asked[]): void {
   const { shared } = reading;
   const counted = { ...chosen, shared };
   into.push(asked(policy, counted));
+  // Whichever of several users the origin takes, their attempts are counted.
+  if (!policy.joined && reading.identities.others !== undefined) {
+    for (const other of reading.identities.others(slot.names[0] ?? 'ip', reading.facts, reading.field))
+      into.push(asked(policy, { slot, identity: encodeIdentity(other), shared }));
+  }
   const { client } = reading.facts;
   const v6 = client.wideKey !== client.key;
   const wide = v6 ? policy.wide.get(slot.by) : undefined;

@@ -46,7 +46,7 @@ export const rulesSection = z
     workMax: bytes('16MB', { min: 1024 ** 2 }).describe(
       'Characters judged for one request, all forms of all values together; above it the answer is 413.',
     ),
-    workPerByte: whole(24, 1, 1000).describe('How many more for each byte of its body.'),
+    workPerByte: whole(32, 1, 1000).describe('How many more for each byte of its body.'),
     maxFields: whole(5000, 1, 1_000_000).describe(
       'Most fields or JSON leaves of a body; above it the answer is 413.',
     ),

@@ -39,3 +39,18 @@ t.test('what nobody could judge does not pass, and is counted', (test) => {
   test.equal(counts.formsCut, 1, 'what was judged whole is not counted');
   test.end();
 });
+
+t.test('a pad that changes under every decoder hides nothing', (test) => {
+  const payload = "1'/**/or/**/1=1-- ";
+  const pad = `${layers('"', 5)} &${'amp;'.repeat(6)}lt; ${'\\\\'.repeat(32)}n \\uff05 \\\\uff05 "a"+"b" //./x y^`;
+  for (const text of [payload + pad, pad + payload]) {
+    const found = variantsOf(text, 'none', BOUNDS);
+    test.ok(found.cut || found.list.some((form) => form.text.includes("1' or 1=1")));
+    const few = variantsOf(text, 'none', { ...BOUNDS, variantsMax: 64 });
+    test.ok(
+      few.list.some((form) => form.text.includes("1' or 1=1")),
+      'the plain text and the decoded one get their views first',
+    );
+  }
+  test.end();
+});

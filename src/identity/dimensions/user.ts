@@ -10,6 +10,8 @@ import type { KeyedHash } from '../hash.js';
 
 const TOKEN_MAX = 8192;
 const NAME_MAX = 1024;
+/** So many values of one request count. */
+const VALUES_MAX = 4;
 
 export type UserSource = Readonly<{
   header?: string | undefined;
@@ -30,6 +32,11 @@ export const user = (source: UserSource, hash: KeyedHash): Dimension => {
     read(facts, field) {
       const value = inHead(facts) ?? (field === undefined ? undefined : firstField(fields, field));
       return value === undefined ? undefined : hash(value);
+    },
+    others(facts, field) {
+      if (field === undefined || fields.length < 2 || inHead(facts) !== undefined) return [];
+      const values = new Set(fields.flatMap((name) => plain(field(name)) ?? []));
+      return [...values].slice(1, VALUES_MAX).map(hash);
     },
   };
 };
