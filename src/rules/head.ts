@@ -1,6 +1,6 @@
 /**
- * The head of a request as values to judge: path, query, headers, cookies. Clean header values are
- * remembered.
+ * The head of a request as values to judge: path, query, headers, cookies. Clean header values and
+ * targets are remembered.
  */
 import type { Finding } from '../core/finding.js';
 import { NO_FINDINGS } from '../core/finding.js';
@@ -12,36 +12,50 @@ import { addPairs } from './body/form.js';
 
 const MEMORY_ENTRIES = 4096;
 const MEMORY_CHARS = 512;
+const TARGETS_ENTRIES = 1024;
+const TARGETS_CHARS = 256;
 
 export type HeadInspector = (facts: RequestFacts) => readonly Finding[];
 
 export function createHeadInspector(book: RuleBook): HeadInspector {
   const clean = createMemory();
+  const cleanTargets = createTexts();
+  // Only what stands in a head without any finding is remembered; exclusions could hide one, so they switch this
+  // off.
+  const remembers = book.config.exclusions.length === 0;
   return (facts) => {
-    const judge = createJudge(book, facts);
-    const fresh: string[] = [];
+    let judge: Judge | undefined;
+    let fresh: string[] | undefined;
     const { rawHeaders } = facts;
     for (let at = 0; at + 1 < rawHeaders.length; at += 2) {
       const name = rawHeaders[at] ?? '';
       const value = rawHeaders[at + 1] ?? '';
       if (clean.has(name, value)) continue;
-      fresh.push(name, value);
-      addHeader(judge, name.toLowerCase(), value);
+      (fresh ??= []).push(name, value);
+      addHeader((judge ??= createJudge(book, facts)), name.toLowerCase(), value);
     }
-    if (facts.headers.size * 2 < rawHeaders.length) addRepeated(judge, facts);
-    const ofHeaders = judge.flush();
-    // Only lines of a head without any finding are remembered; exclusions could hide one, so they switch this
-    // off.
-    if (ofHeaders.length === 0 && book.config.exclusions.length === 0) clean.addAll(fresh);
-    judge.add({ target: 'path', name: '', text: facts.path, encoding: 'percent' });
-    if (facts.cleanPath !== facts.path)
-      judge.add({ target: 'path', name: '', text: facts.cleanPath, encoding: 'none' });
-    addSegments(judge, facts.path);
-    if (facts.query !== '') addQuery(judge, facts.query);
-    const rest = judge.flush();
-    if (ofHeaders.length === 0) return rest.length === 0 ? NO_FINDINGS : rest;
-    return [...ofHeaders, ...rest];
+    if (facts.headers.size * 2 < rawHeaders.length)
+      addRepeated((judge ??= createJudge(book, facts)), facts);
+    const ofHeaders = judge?.flush() ?? NO_FINDINGS;
+    if (remembers && fresh !== undefined && ofHeaders.length === 0) clean.addAll(fresh);
+    if (remembers && cleanTargets.has(facts.target)) return ofHeaders;
+    const ofTarget = inspectTarget((judge ??= createJudge(book, facts)), facts);
+    if (ofTarget.length === 0) {
+      if (remembers && ofHeaders.length === 0) cleanTargets.add(facts.target);
+      return ofHeaders;
+    }
+    return ofHeaders.length === 0 ? ofTarget : [...ofHeaders, ...ofTarget];
   };
+}
+
+/** Path and query, which are all of the target. */
+function inspectTarget(judge: Judge, facts: RequestFacts): readonly Finding[] {
+  judge.add({ target: 'path', name: '', text: facts.path, encoding: 'percent' });
+  if (facts.cleanPath !== facts.path)
+    judge.add({ target: 'path', name: '', text: facts.cleanPath, encoding: 'none' });
+  addSegments(judge, facts.path);
+  if (facts.query !== '') addQuery(judge, facts.query);
+  return judge.flush();
 }
 
 function addHeader(judge: Judge, name: string, value: string): void {
@@ -135,6 +149,25 @@ function createMemory(): Memory {
         const values = young.get(name) ?? new Set();
         young.set(name, values.add(value));
       }
+    },
+  };
+}
+
+type Texts = { has(text: string): boolean; add(text: string): void };
+
+/** The same for whole texts: pages that are asked for again and again. */
+function createTexts(): Texts {
+  let young = new Set<string>();
+  let old = new Set<string>();
+  return {
+    has: (text) => young.has(text) || old.has(text),
+    add: (text) => {
+      if (text.length > TARGETS_CHARS) return;
+      if (young.size >= TARGETS_ENTRIES) {
+        old = young;
+        young = new Set();
+      }
+      young.add(text);
     },
   };
 }
