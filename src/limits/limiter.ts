@@ -75,6 +75,7 @@ export function createLimiter(config: LimitsConfig, deps: LimiterDeps): Limiter 
   }
 
   type Results = readonly (readonly CheckResult[])[];
+  type Pending = readonly (CheckResult[] | Promise<CheckResult[]>)[];
   type Judged = Readonly<{ facts: RequestFacts; asked: Groups; from: 'head' | 'body' }>;
 
   function conclude({ facts, asked, from }: Judged, answers: Results): readonly Finding[] {
@@ -96,12 +97,20 @@ export function createLimiter(config: LimitsConfig, deps: LimiterDeps): Limiter 
     });
   }
 
-  async function later(judged: Judged, pending: readonly (CheckResult[] | Promise<CheckResult[]>)[]) {
-    try {
-      return conclude(judged, await Promise.all(pending));
-    } catch (fault) {
-      return withoutStore(judged, fault);
-    }
+  function later(judged: Judged, pending: Pending): Promise<readonly Finding[]> {
+    const settled = (answers: Results): readonly Finding[] => {
+      try {
+        return conclude(judged, answers);
+      } catch (fault) {
+        return withoutStore(judged, fault);
+      }
+    };
+    const failed = (fault: unknown): readonly Finding[] => withoutStore(judged, fault);
+    const [only] = pending;
+    // Mostly one call: a promise for all of one costs as much as the call.
+    if (pending.length === 1 && only instanceof Promise)
+      return only.then((results) => settled([results]), failed);
+    return Promise.all(pending).then(settled, failed);
   }
 
   /** Who the origin has accepted behind an address, so that its limits can be wide enough for all of them. */
@@ -167,7 +176,9 @@ function createStandIn(
     warm(asked: readonly Asked[], results: readonly CheckResult[]): void {
       if (!results.every((result) => result.allowed)) return;
       for (const one of asked) {
-        if (one.policy.onFailure === 'local' && !one.alarm) take([one]);
+        if (one.policy.onFailure !== 'local' || one.alarm) continue;
+        const check = shared(one);
+        if (check !== undefined) local.checkAll([check]);
       }
     },
     /** `owe`: told what was counted here. */

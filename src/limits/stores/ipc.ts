@@ -47,11 +47,12 @@ export function ipcStore(channel: Channel, options: Options = {}): IpcStore {
   let closed = false;
 
   channel.on(TOPIC, (body) => {
-    const [number, ...rest] = Array.isArray(body) ? (body as unknown[]) : [];
+    if (!Array.isArray(body)) return;
+    const number: unknown = body[0];
     if (typeof number !== 'number') return;
     // A late answer is a sign of life too.
     silence.broken();
-    book.settle(number, rest);
+    book.settle(number, body);
   });
 
   function flush(): void {
@@ -60,8 +61,7 @@ export function ipcStore(channel: Channel, options: Options = {}): IpcStore {
     if (requests.length === 0) return;
     const number = book.open(requests);
     silence.asked();
-    const checks = packChecks(requests.map((request) => request.checks));
-    if (!channel.send(TOPIC, [number, ...checks])) book.fail(number, new Fault('STORE_CLOSED'));
+    if (!channel.send(TOPIC, packChecks(number, requests))) book.fail(number, new Fault('STORE_CLOSED'));
   }
 
   function refusal(): Fault | undefined {
@@ -159,12 +159,7 @@ function createBook(deadlineMs: number, silence: Silence) {
     settle(number: number, flat: readonly unknown[]): void {
       const batch = take(number);
       if (batch === undefined) return;
-      const answers = unpackAnswers(
-        flat,
-        batch.requests.map((request) => request.checks.length),
-      );
-      batch.requests.forEach((request, at) => {
-        const results = answers[at];
+      unpackAnswers(flat, batch.requests, (request, results) => {
         if (results !== undefined) request.resolve(results);
         else request.reject(new Fault('STORE_FAILED', { why: 'it answered without results' }));
       });
@@ -178,13 +173,14 @@ function createBook(deadlineMs: number, silence: Silence) {
  */
 export function serveStore(channel: Channel, store: CounterStore): void {
   channel.on(TOPIC, (body) => {
-    const [number, ...rest] = Array.isArray(body) ? (body as unknown[]) : [];
-    const groups = unpackChecks(rest);
+    if (!Array.isArray(body)) return;
+    const number: unknown = body[0];
+    const groups = unpackChecks(body);
     if (typeof number !== 'number' || groups === undefined) return;
     const results = groups.map((checks) => answer(store, checks));
     if (results.some((result) => result instanceof Promise)) {
-      void Promise.all(results).then((all) => channel.send(TOPIC, [number, ...packAnswers(all)]));
-    } else channel.send(TOPIC, [number, ...packAnswers(results as (CheckResult[] | undefined)[])]);
+      void Promise.all(results).then((all) => channel.send(TOPIC, packAnswers(number, all)));
+    } else channel.send(TOPIC, packAnswers(number, results as (CheckResult[] | undefined)[]));
   });
 }
 

@@ -14,9 +14,13 @@ const ANSWER_FIELDS = 4;
 const OPS_FROM = 16;
 const ops = ['take', 'peek', 'give'] as const;
 
-export function packChecks(groups: readonly (readonly Check[])[]): (string | number)[] {
-  const flat: (string | number)[] = [];
-  for (const checks of groups) {
+/** Begins with the batch's number. */
+export function packChecks(
+  number: number,
+  groups: readonly Readonly<{ checks: readonly Check[] }>[],
+): (string | number)[] {
+  const flat: (string | number)[] = [number];
+  for (const { checks } of groups) {
     flat.push(checks.length);
     for (const { key, algorithm, op, limit, windowMs, burst, cost, delayMaxMs = 0 } of checks) {
       const code = (indexes.get(algorithm) ?? 0) + (op === undefined ? 0 : OPS_FROM * ops.indexOf(op));
@@ -26,10 +30,10 @@ export function packChecks(groups: readonly (readonly Check[])[]): (string | num
   return flat;
 }
 
-/** Undefined where the array is not what `packChecks` makes. */
+/** Behind the number; undefined where the array is not what `packChecks` makes. */
 export function unpackChecks(flat: readonly unknown[]): Check[][] | undefined {
   const groups: Check[][] = [];
-  for (let at = 0; at < flat.length;) {
+  for (let at = 1; at < flat.length;) {
     const count = flat[at++];
     if (typeof count !== 'number' || !(count >= 0) || at + count * CHECK_FIELDS > flat.length)
       return undefined;
@@ -49,8 +53,11 @@ function unpackCheck(flat: readonly unknown[], at: number): Check | undefined {
   const code = Number(flat[at + 1]);
   const algorithm = names[code % OPS_FROM];
   const op = ops[Math.floor(code / OPS_FROM)];
-  const [limit, windowMs, burst] = [flat[at + 2], flat[at + 3], flat[at + 4]];
-  const [cost, delayMaxMs] = [flat[at + 5], flat[at + 6]];
+  const limit = flat[at + 2];
+  const windowMs = flat[at + 3];
+  const burst = flat[at + 4];
+  const cost = flat[at + 5];
+  const delayMaxMs = flat[at + 6];
   if (typeof key !== 'string' || algorithm === undefined || op === undefined) return undefined;
   if (typeof limit !== 'number' || typeof windowMs !== 'number') return undefined;
   if (typeof burst !== 'number' || typeof cost !== 'number') return undefined;
@@ -58,8 +65,12 @@ function unpackCheck(flat: readonly unknown[], at: number): Check | undefined {
   return { key, algorithm, op, limit, windowMs, burst, cost, delayMaxMs };
 }
 
-export function packAnswers(groups: readonly (readonly CheckResult[] | undefined)[]): (number | null)[] {
-  const flat: (number | null)[] = [];
+/** Begins with the number of the batch that is answered. */
+export function packAnswers(
+  number: number,
+  groups: readonly (readonly CheckResult[] | undefined)[],
+): (number | null)[] {
+  const flat: (number | null)[] = [number];
   for (const results of groups) {
     if (results === undefined) flat.push(null);
     else
@@ -70,32 +81,38 @@ export function packAnswers(groups: readonly (readonly CheckResult[] | undefined
 }
 
 /**
- * `sizes`: how many checks each request had. Undefined for a request that failed or whose answer is cut
- * short.
+ * Calls `take` for each of `groups` in turn, which tell how many checks each had; undefined for a request that
+ * failed or whose answer is cut short.
  */
-export function unpackAnswers(
+export function unpackAnswers<Group extends Readonly<{ checks: readonly Check[] }>>(
   flat: readonly unknown[],
-  sizes: readonly number[],
-): (CheckResult[] | undefined)[] {
-  let at = 0;
-  return sizes.map((size) => {
+  groups: readonly Group[],
+  take: (group: Group, results: CheckResult[] | undefined) => void,
+): void {
+  let at = 1;
+  for (const group of groups) {
     if (flat[at] === null) {
       at++;
-      return undefined;
+      take(group, undefined);
+      continue;
     }
-    const results: CheckResult[] = [];
-    for (let index = 0; index < size; index++, at += ANSWER_FIELDS) {
-      const [allowed, remaining, resetMs, retryAfterMs] = [
-        flat[at],
-        flat[at + 1],
-        flat[at + 2],
-        flat[at + 3],
-      ];
-      if (typeof allowed !== 'number' || typeof remaining !== 'number') return undefined;
-      if (typeof resetMs !== 'number' || typeof retryAfterMs !== 'number') return undefined;
-      const answer = { allowed: allowed >= 1, remaining, resetMs, retryAfterMs };
-      results.push(allowed > 1 ? { ...answer, delayMs: allowed - 1 } : answer);
+    let results: CheckResult[] | undefined = [];
+    for (let left = group.checks.length; left > 0; left--, at += ANSWER_FIELDS) {
+      const result = unpackAnswer(flat, at);
+      if (result === undefined) results = undefined;
+      else results?.push(result);
     }
-    return results;
-  });
+    take(group, results);
+  }
+}
+
+function unpackAnswer(flat: readonly unknown[], at: number): CheckResult | undefined {
+  const allowed = flat[at];
+  const remaining = flat[at + 1];
+  const resetMs = flat[at + 2];
+  const retryAfterMs = flat[at + 3];
+  if (typeof allowed !== 'number' || typeof remaining !== 'number') return undefined;
+  if (typeof resetMs !== 'number' || typeof retryAfterMs !== 'number') return undefined;
+  if (allowed <= 1) return { allowed: allowed === 1, remaining, resetMs, retryAfterMs };
+  return { allowed: true, remaining, resetMs, retryAfterMs, delayMs: allowed - 1 };
 }
