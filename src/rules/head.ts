@@ -20,8 +20,8 @@ export type HeadInspector = (facts: RequestFacts) => readonly Finding[];
 export function createHeadInspector(book: RuleBook): HeadInspector {
   const clean = createMemory();
   const cleanTargets = createTexts();
-  // Only what stands in a head without any finding is remembered; exclusions could hide one, so they switch this
-  // off.
+  // Only what stands in a head without any finding is remembered; exclusions could hide one, so that they
+  // switch this off.
   const remembers = book.config.exclusions.length === 0;
   return (facts) => {
     let judge: Judge | undefined;

@@ -81,8 +81,8 @@ export function packAnswers(
 }
 
 /**
- * Calls `take` for each of `groups` in turn, which tell how many checks each had; undefined for a request that
- * failed or whose answer is cut short.
+ * Calls `take` for each of `groups` in turn, which tell how many checks each had; undefined for a request
+ * that failed or whose answer is cut short.
  */
 export function unpackAnswers<Group extends Readonly<{ checks: readonly Check[] }>>(
   flat: readonly unknown[],
