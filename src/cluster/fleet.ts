@@ -41,9 +41,12 @@ const KILL_WAIT_MS = 2_000;
 const LOOK_MS = 20;
 /**
  * V8 lets garbage pile up to tens of MB before it first looks at old objects, and gives none of it back. Here
- * it looks at 32 MB, and from then on whenever the heap has grown by 60 %; no flag limits the heap.
+ * it looks at 32 MB, and from then on whenever the heap has grown by 50 %; no flag limits the heap.
  */
-const HEAP_FLAGS = ['--max-semi-space-size=4', '--initial-old-space-size=32', '--heap-growing-percent=60'];
+const HEAP_FLAGS = ['--max-semi-space-size=4', '--initial-old-space-size=32', '--heap-growing-percent=50'];
+
+/** glibc would hold free memory in an arena for each thread; musl takes no notice. */
+const ARENAS = { MALLOC_ARENA_MAX: process.env['MALLOC_ARENA_MAX'] ?? '2' };
 
 /**
  * `script` is what each fork runs, with the options that Node itself was started with (a loader for .ts …).
@@ -56,7 +59,7 @@ export function createFleet(script: string, hooks: FleetHooks): Fleet {
 
   const open = (place: Place): void => {
     if (stopping) return;
-    const worker = cluster.fork();
+    const worker = cluster.fork(ARENAS);
     const channel = ipcChannel(worker, () => worker.isConnected());
     const member: Member = {
       id: worker.id,
