@@ -62,3 +62,21 @@ export async function playTable(t: Test, ask: Ask, baseMs = 1_000_000): Promise<
     }
   }
 }
+
+export type Hit = Readonly<{ atMs: number; cost: number }>;
+
+/** What each promises for any span of windowMs. */
+export const bounds: Record<AlgorithmName, (check: Check) => number> = {
+  'fixed-window': ({ limit }) => 2 * limit,
+  'sliding-log': ({ limit }) => limit,
+  'sliding-counter': ({ limit }) => 2 * limit,
+  'leaky-bucket': ({ limit, burst }) => burst + limit,
+  'token-bucket': ({ limit, burst }) => burst + limit,
+};
+
+/** The most that was allowed in any half-open span of `spanMs` that ends with a hit. */
+export function mostWithin(hits: readonly Hit[], spanMs: number): number {
+  const sumAt = (end: number): number =>
+    hits.reduce((sum, { atMs, cost }) => (atMs > end - spanMs && atMs <= end ? sum + cost : sum), 0);
+  return Math.max(0, ...hits.map(({ atMs }) => sumAt(atMs)));
+}

@@ -1,4 +1,17 @@
 /** Public hard cases about counters in Redis (F01, F05, F06), at the store, with real servers. */
+// Where each variant of the cases is tested; a name without a folder is in test/integration.
+//
+// F01   several slots, two keys of one request: here; a slot that moves and a master lost under load:
+//       redis-failover (MOVED, ASK, TRYAGAIN), redis-topologies (resharding)
+// F03   (a) packets dropped, (b) SIGSTOP, (c) 300 ms late, (d) name gone: redis-slow-or-gone, under load
+//       through a gate, and redis-faults at the store; one route open, one closed: there, and redis-gate
+// F05   (a) killed between count and expiry: here; the gate keeps no concurrency slots in Redis: its places
+//       in flight end with their worker
+//       (b) memory per client: here, and bench/; (c) noeviction: here, redis-faults, redis-troubles
+//       (d) eviction: redis-faults, redis-evicting for the counters; bans are not in Redis, it cannot evict
+//       them: lists are files and feeds in the workers, scores of sources in the supervisor
+//       (e) a million keys and a stall: here
+// F06   (a) (b) (c) (d) (e) (f) (g): here; (g) the headers too: test/e2e/limit-answers
 import { randomBytes } from 'node:crypto';
 import { Redis } from 'ioredis';
 import t, { type Test } from 'tap';
@@ -7,7 +20,10 @@ import { encodeIdentity, keyParts } from '../../src/limits/key.js';
 import type { AlgorithmName, Check, CheckResult } from '../../src/limits/limiter-contract.js';
 import { redisStore, type RedisStore } from '../../src/limits/stores/redis.js';
 import { plainExecutor, redisMissing, type RedisServer, startRedis } from '../support/redis.js';
-import { until } from '../support/case.js';
+import { createStandInStore } from '../../src/limits/index.js';
+import { bench, until } from '../support/case.js';
+import { QUIET_LIMITS } from '../support/gate.js';
+import { exchange, request } from '../support/raw-client.js';
 
 const skip = redisMissing;
 const START_MS = 1_700_000_000_000;
@@ -253,6 +269,37 @@ t.test('F06: several windows and atomicity', { skip }, async (t) => {
   });
 
   t.same(await withoutTtl(redis), []);
+});
+
+t.test('F05 (e): a million keys in the local fallback, and a stall of three seconds', async (t) => {
+  let nowMs = START_MS;
+  const local = createStandInStore({ nowMs: () => nowMs });
+  const asked = (key: string, windowMs: number): Check => check(key, { limit: 2, windowMs });
+  const abuser = asked('rl:ip:{abuser}:x', 60_000);
+  const brief = asked('rl:ip:{brief}:x', 1000);
+  for (let call = 0; call < 3; call++) local.checkAll([abuser]);
+  for (let key = 0; key < 1_000_000; key++) local.checkAll([asked(`rl:ip:{${key}}:x`, 60_000)]);
+  const { keys, evicted } = local.stats();
+  t.ok(keys <= 20_000 && evicted >= 980_000, `${keys} keys held, ${evicted} evicted`);
+  for (let call = 0; call < 3; call++) local.checkAll([brief]);
+  t.notOk(passes(local.checkAll([brief])));
+  // Nothing runs meanwhile, no timer either.
+  nowMs += 3000;
+  t.ok(passes(local.checkAll([brief])), 'expiry is judged on reading');
+  t.notOk(passes(local.checkAll([abuser])), 'and who is being refused stays so');
+});
+
+t.test('F06 (e): a block without end is an entry of a list, which no window ends', async (t) => {
+  const policies = [{ name: 'short', limit: '1/s', algorithm: 'fixed-window' }, ...QUIET_LIMITS.policies];
+  const config = { trustedProxies: ['127.0.0.1'], reputation: { blocklist: 'block.txt' }, limits: { policies } };
+  const { gate } = await bench(t, config, { files: { 'block.txt': '203.0.113.9\n' } });
+  const statusFor = async (from: string): Promise<number> =>
+    (await exchange(gate.port, request({ target: '/', headers: [['X-Forwarded-For', from]] }))).status;
+  for (let turn = 0; turn < 3; turn++) {
+    t.equal(await statusFor('203.0.113.9'), 403);
+    await new Promise((resolve) => setTimeout(resolve, 1100));
+  }
+  t.equal(await statusFor('203.0.113.10'), 200);
 });
 
 t.test('counters can be set back, and only those that are named', { skip }, async (t) => {

@@ -3,10 +3,11 @@ import { deepEqual, ok } from 'node:assert/strict';
 import fc from 'fast-check';
 import t from 'tap';
 import { algorithms } from '../../src/limits/algorithms/index.js';
+import { steadyClock } from '../../src/core/clock.js';
 import type { Check, CheckResult } from '../../src/limits/limiter-contract.js';
 import { memoryStore } from '../../src/limits/stores/memory.js';
 import { redisStore } from '../../src/limits/stores/redis.js';
-import { playTable, purely } from '../../src/limits/testing.js';
+import { bounds, mostWithin, playTable, purely, type Hit } from '../../src/limits/testing.js';
 import { plainExecutor, redisMissing, type RedisServer, startRedis } from '../support/redis.js';
 
 const names = algorithms.map(({ name }) => name);
@@ -50,6 +51,8 @@ function schedule(shapes: readonly Omit<Check, 'key' | 'cost'>[], steps: readonl
     return { atMs, checks };
   });
 }
+/** Costs alone are played, on a clock that goes on. */
+const takes = (one: Gap): Gap => ({ ...one, gap: Math.abs(one.gap), ops: ['take'] });
 type Reference = (checks: readonly Check[], atMs: number) => CheckResult[];
 let runs = 0;
 
@@ -128,6 +131,50 @@ void t.test('Lua and TypeScript', { skip: redisMissing }, async (t) => {
       },
     );
     await fc.assert(property, { numRuns: 100 });
+  });
+
+  for (const name of names) {
+    await t.test(`${name}: no random schedule beats its bound in Redis`, () =>
+      fc.assert(
+        fc.asyncProperty(shape, fc.array(step, { maxLength: 120 }), async (given, steps) => {
+          const plan = schedule([{ ...given, algorithm: name, delayMaxMs: 0 }], steps.map(takes));
+          const asked = plan.map(({ atMs, checks }) => {
+            nowMs = atMs;
+            return store.checkAll(checks);
+          });
+          const answers = await Promise.all(asked);
+          const hits = plan.flatMap(({ atMs, checks: [check] }, at): Hit[] =>
+            answers[at]?.[0]?.allowed === true ? [{ atMs, cost: check!.cost }] : [],
+          );
+          const check = plan[0]?.checks[0];
+          ok(check === undefined || mostWithin(hits, check.windowMs) <= bounds[name](check));
+        }),
+        { numRuns: 60 },
+      ),
+    );
+  }
+
+  await t.test('a worker whose clock jumps is granted nothing by it, in either store', async (t) => {
+    const { now } = Date;
+    t.teardown(() => void (Date.now = now));
+    const stores = {
+      redis: redisStore(plainExecutor(server.client)),
+      memory: memoryStore({ clock: steadyClock }),
+    };
+    for (const [kind, own] of Object.entries(stores)) {
+      for (const algorithm of names) {
+        const hour = 3_600_000;
+        const check = { algorithm, limit: 20, burst: 20, windowMs: hour, cost: 1 };
+        let allowed = 0;
+        for (let call = 0; call < 200; call++) {
+          Date.now = () => now() + ((call * 7) % 11) * hour - 5 * hour;
+          const [result] = await own.checkAll([{ ...check, key: `rl:jump:{${kind}}:${algorithm}` }]);
+          if (result?.allowed === true) allowed++;
+        }
+        // Where a window may turn in mid-run, by the clock of Redis, that is once.
+        ok(allowed >= 20 && allowed <= (algorithm === 'fixed-window' ? 40 : 21), `${kind} ${algorithm}: ${allowed}`);
+      }
+    }
   });
 
   await t.test('no key is left without a TTL', async (t) => {

@@ -1,35 +1,14 @@
 import fc from 'fast-check';
 import t from 'tap';
 import type { State } from '../algorithm.js';
-import type { AlgorithmName, Check } from '../limiter-contract.js';
-import { playTable, purely } from '../testing.js';
+import type { Check } from '../limiter-contract.js';
+import { bounds, mostWithin, playTable, purely, type Hit } from '../testing.js';
 import { algorithmNamed, algorithms } from './index.js';
 
 void t.test('the shared table of timed calls', (t) => {
   const ask = purely();
   return playTable(t, (check, atMs) => ask([check], atMs)[0]!);
 });
-
-type Hit = { atMs: number; cost: number };
-
-/** The most that was allowed in any half-open span of `spanMs` that ends with a hit. */
-function mostWithin(hits: readonly Hit[], spanMs: number): number {
-  return Math.max(
-    0,
-    ...hits.map(({ atMs: end }) => sum(hits.filter(({ atMs }) => atMs > end - spanMs && atMs <= end))),
-  );
-}
-
-const sum = (hits: readonly Hit[]): number => hits.reduce((total, { cost }) => total + cost, 0);
-
-/** What each promises for any span of windowMs. */
-const bounds: Record<AlgorithmName, (check: Check) => number> = {
-  'fixed-window': ({ limit }) => 2 * limit,
-  'sliding-log': ({ limit }) => limit,
-  'sliding-counter': ({ limit }) => 2 * limit,
-  'leaky-bucket': ({ limit, burst }) => burst + limit,
-  'token-bucket': ({ limit, burst }) => burst + limit,
-};
 
 const schedule = fc.array(
   fc.record({
