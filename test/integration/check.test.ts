@@ -50,7 +50,7 @@ const misfits: [name: string, config: ConfigTree, says: RegExp][] = [
   [
     'a certificate that is none',
     { listen: [{ address: '127.0.0.1:0', tls: { cert: 'bad.pem', key: 'bad.pem' } }] },
-    /LISTEN_FAILED[^]*bad\.pem[^]*cannot be used/,
+    /CONFIG_INVALID[^]*bad\.pem[^]*a PEM certificate chain fits/,
   ],
 ];
 for (const [name, config, says] of misfits) {

@@ -57,6 +57,7 @@ t.test(restarted, { skip: redisMissing }, async (test) => {
   at.gate.writeConfig(fullConfig(config(server.port), at.up.url));
   at.gate.reload();
   test.ok(await inState(at, 'ok'), 'the new one is used');
-  test.same(await statuses(at, '/closed', 5), { 200: 5 });
+  const served = async (): Promise<boolean> => (await statuses(at, '/closed', 5))[200] === 5;
+  test.ok(await until(served, 10_000), 'the closed route opens');
   test.ok((await server.client.keys('rl:ip:*closed*')).length === 1, 'and counts');
 });
