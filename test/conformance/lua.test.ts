@@ -88,7 +88,7 @@ void t.test('Lua and TypeScript', { skip: redisMissing }, async (t) => {
 
   await t.test('random schedules, clock steps too: the pure functions say the same to the last number', () =>
     fc.assert(
-      fc.asyncProperty(shapes, fc.array(step, { maxLength: 120 }), (of, steps) =>
+      fc.asyncProperty(shapes, fc.array(step, { maxLength: 120, size: 'max' }), (of, steps) =>
         compare(schedule(of, steps), purely()),
       ),
       { numRuns: 400 },
@@ -97,7 +97,7 @@ void t.test('Lua and TypeScript', { skip: redisMissing }, async (t) => {
 
   await t.test('random schedules on a steady clock: so does the memory store', () =>
     fc.assert(
-      fc.asyncProperty(shapes, fc.array(step, { maxLength: 120 }), (of, steps) => {
+      fc.asyncProperty(shapes, fc.array(step, { maxLength: 120, size: 'max' }), (of, steps) => {
         const forward = steps.map((one) => ({ ...one, gap: Math.abs(one.gap) }));
         const memory = memoryStore({ clock: { nowMs: () => nowMs } });
         return compare(schedule(of, forward), (checks) => memory.checkAll(checks));
@@ -111,7 +111,7 @@ void t.test('Lua and TypeScript', { skip: redisMissing }, async (t) => {
     const change = fc.record({ limit: size, burst: size });
     const property = fc.asyncProperty(
       fc.constantFrom(...names),
-      fc.array(fc.tuple(change, fc.nat(300)), { minLength: 1, maxLength: 60 }),
+      fc.array(fc.tuple(change, fc.nat(300)), { minLength: 1, maxLength: 60, size: 'max' }),
       async (algorithm, changes) => {
         runs++;
         let allowed = 0;
@@ -136,7 +136,7 @@ void t.test('Lua and TypeScript', { skip: redisMissing }, async (t) => {
   for (const name of names) {
     await t.test(`${name}: no random schedule beats its bound in Redis`, () =>
       fc.assert(
-        fc.asyncProperty(shape, fc.array(step, { maxLength: 120 }), async (given, steps) => {
+        fc.asyncProperty(shape, fc.array(step, { maxLength: 120, size: 'max' }), async (given, steps) => {
           const plan = schedule([{ ...given, algorithm: name, delayMaxMs: 0 }], steps.map(takes));
           const asked = plan.map(({ atMs, checks }) => {
             nowMs = atMs;

@@ -16,6 +16,7 @@ import { isPlain, variantsOf } from '../../src/rules/variants.js';
 
 const BOUNDS = { decodeDepth: 5, variantsMax: 32 };
 const RUNS = { numRuns: 300 };
+fc.configureGlobal({ ...fc.readConfigureGlobal(), defaultSizeToMaxWhenMaxSpecified: true });
 const bytes = fc.uint8Array({ maxLength: 300 }).map((array) => Buffer.from(array).toString('latin1'));
 const PIECES = [
   '%',

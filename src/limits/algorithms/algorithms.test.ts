@@ -17,6 +17,7 @@ const schedule = fc.array(
   }),
   {
     maxLength: 150,
+    size: 'max',
   },
 );
 const shape = fc.record({
@@ -51,7 +52,7 @@ for (const { name, step } of algorithms) {
 
   t.test(`${name}: a clock that steps back never grants more than one that stands still`, async () => {
     fc.assert(
-      fc.property(fc.array(fc.nat(2000), { maxLength: 60 }), shape, (backMs, given) => {
+      fc.property(fc.array(fc.nat(2000), { maxLength: 60, size: 'max' }), shape, (backMs, given) => {
         const check: Check = { key: 'k', algorithm: name, cost: 1, ...given };
         const still = play(
           backMs.map(() => ({ atMs: 5000, cost: 1 })),
@@ -92,12 +93,13 @@ for (const { name, step } of algorithms) {
   );
 }
 
+const long = { maxLength: 150, size: 'max' } as const;
 const op = fc.constantFrom<NonNullable<Check['op']>[]>('take', 'take', 'peek', 'give');
 
 for (const { name } of algorithms) {
   t.test(`${name}: peeks and what is given back in the same moment do not widen its bound`, async () => {
     fc.assert(
-      fc.property(fc.array(fc.tuple(fc.nat(300), op), { maxLength: 150 }), shape, (calls, given) => {
+      fc.property(fc.array(fc.tuple(fc.nat(300), op), long), shape, (calls, given) => {
         const ask = purely();
         const check: Check = { key: 'k', algorithm: name, cost: 1, ...given };
         let atMs = 1_000_000;
