@@ -47,7 +47,7 @@ export const rulesSection = z
       'Characters judged for one request, all forms of all values together; above it the answer is 413.',
     ),
     workPerByte: whole(32, 1, 1000).describe('How many more for each byte of its body.'),
-    maxFields: whole(5000, 1, 1_000_000).describe(
+    maxFields: whole(500_000, 1, 10_000_000).describe(
       'Most fields or JSON leaves of a body; above it the answer is 413.',
     ),
     jsonDepth: whole(100, 1, 10_000).describe('Deepest nesting of JSON; above it the answer is 400.'),

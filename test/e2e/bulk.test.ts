@@ -93,3 +93,28 @@ t.test('100 MB come down in constant memory', async (test) => {
   test.equal(hash.digest('hex'), wanted.digest('hex'), 'byte for byte');
   test.ok(peak - before < 64, 'memory grows by less than 64 MiB', { before, peak });
 });
+
+t.test(
+  'a bulk import of 20 000 records in one JSON body passes, and an attack in its last record does not',
+  async (test) => {
+    const at = await bench(test);
+    const record = (n: number) => ({
+      id: n,
+      sku: `SKU-${n}`,
+      name: `Blue cotton shirt ${n}`,
+      price: 19.5,
+      sold: true,
+    });
+    const records = Array.from({ length: 20_000 }, (_, n) => record(n));
+    const post = (body: string) => ({
+      method: 'POST',
+      target: '/import',
+      headers: [['Content-Type', 'application/json']] as [string, string][],
+      body,
+    });
+    await passes(test, 'ordinary records', at, post(JSON.stringify(records)));
+    records[19_999] = { ...record(19_999), name: "x' union select password from users -- " };
+    const answer = await exchange(at.gate.port, request(post(JSON.stringify(records))));
+    test.equal(answer.status, 403, 'one bad record');
+  },
+);
