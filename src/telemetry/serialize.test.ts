@@ -28,7 +28,11 @@ t.test('a line says what the event says', async (test) => {
     ['a skipped stage', eventFor({ steps: [{ ...step, findings: [], skipped: 'stopped' }] })],
     ['quotes and line ends', eventFor({ path: '/a"\\\n\r\t{"decision":"allow"}', host: '"', method: 'G"T' })],
   ];
-  for (const [name, event] of rows) test.same(JSON.parse(serializeEvent(event)), event, name);
+  for (const [name, event] of rows) {
+    const line = serializeEvent(event);
+    test.same(JSON.parse(line), event, name);
+    test.equal(JSON.stringify(JSON.parse(line)), line, `${name}: spelled as JSON.stringify does`);
+  }
 });
 
 t.test('whatever the request holds: one valid line without control characters', async () => {

@@ -49,8 +49,7 @@ function serializeQuiet(event: DecisionEvent): string {
   out += `,"ruleIds":${event.ruleIds.length === 0 ? '[]' : json(event.ruleIds)},"score":${event.score},"steps":[`;
   for (let index = 0; index < event.steps.length; index++) {
     const step = event.steps[index]!;
-    out += `${index === 0 ? '' : ','}{"stage":"${step.stage}","before":${step.before},"after":${step.after}`;
-    out += `,"durationUs":${step.durationUs},"findings":[]}`;
+    out += (index === 0 ? '' : ',') + stepHead(step) + step.durationUs + ',"findings":[]}';
   }
   out += `],"durationUs":{"total":${durationUs.total},"reputation":${durationUs.reputation},"limits":${durationUs.limits}`;
   out += `,"headers":${durationUs.headers},"rules":${durationUs.rules},"decision":${durationUs.decision}}`;
@@ -59,6 +58,19 @@ function serializeQuiet(event: DecisionEvent): string {
   if (event.clientAborted === true) out += ',"clientAborted":true';
   if (event.bodyInspection !== undefined) out += `,"bodyInspection":${text(event.bodyInspection)}`;
   return `${out}}`;
+}
+
+const zeroHeads = new Map<Step['stage'], string>();
+
+/** Where nothing was found before either, the same for all events. */
+function stepHead({ stage, before, after }: Step): string {
+  if (before !== 0 || after !== 0) return `{"stage":"${stage}","before":${before},"after":${after},"durationUs":`;
+  let head = zeroHeads.get(stage);
+  if (head === undefined) {
+    head = `{"stage":"${stage}","before":0,"after":0,"durationUs":`;
+    zeroHeads.set(stage, head);
+  }
+  return head;
 }
 
 function upstreamOf(upstream: NonNullable<DecisionEvent['upstream']>): string {
