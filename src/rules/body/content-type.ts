@@ -30,8 +30,23 @@ const MULTIPART_START = /^(?:\r?\n)?--[^\r\n]{1,200}\r?\nContent-(?:Disposition|
 const FORM_START = /^[\w.%[\]+-]{1,100}=/;
 const PROBE_BYTES = 1024;
 
+const MEMO_MAX = 256;
+const MEMO_CHARS = 128;
+const memo = new Map<string, ContentType>();
+
+/** The answer is shared by all requests with the same header. */
 export function readContentType(header: string | undefined): ContentType {
   const text = header ?? '';
+  const known = memo.get(text);
+  if (known !== undefined) return known;
+  const read = parseContentType(text);
+  if (text.length > MEMO_CHARS) return read;
+  if (memo.size >= MEMO_MAX) memo.clear();
+  memo.set(text, read);
+  return read;
+}
+
+function parseContentType(text: string): ContentType {
   const kinds = new Set<BodyKind>();
   for (const [, type = '', subtype = ''] of text.matchAll(TYPE)) {
     const kind = kindOf(type.toLowerCase(), subtype.toLowerCase());
