@@ -15,7 +15,7 @@ import { foldUtf8 } from '../../src/rules/transform/utf8.js';
 import { isPlain, variantsOf } from '../../src/rules/variants.js';
 
 const BOUNDS = { decodeDepth: 5, variantsMax: 32 };
-const RUNS = { numRuns: 300 };
+const RUNS = { numRuns: Number(process.env['FUZZ_RUNS'] ?? 300) };
 fc.configureGlobal({ ...fc.readConfigureGlobal(), defaultSizeToMaxWhenMaxSpecified: true });
 const bytes = fc.uint8Array({ maxLength: 300 }).map((array) => Buffer.from(array).toString('latin1'));
 const PIECES = [
