@@ -173,7 +173,7 @@ const hotKeyCacheSection = z.strictObject({
     .int()
     .min(1)
     .max(100)
-    .default(25)
+    .default(10)
     .describe('Percent of a limit that all workers of all nodes together may pass above it.'),
 });
 
