@@ -35,9 +35,15 @@ for (const file of files('good')) {
 const root = join(import.meta.dirname, '../..');
 await t.resolves(loadConfig(join(root, 'deploy/examples/gate.yaml')), 'the shipped example loads');
 const readme = readFileSync(join(root, 'README.md'), 'utf8');
-/** A block that shows one section only gets the one key that has to be there. */
-const whole = (block: string) =>
-  /^sites:/m.test(block) ? block : `${block}sites: [{ name: a, hosts: [a], upstreams: ["http://10.0.0.1"] }]\n`;
+/** A block that shows one section only gets the one key that has to be there, with the sites it names. */
+const whole = (block: string) => {
+  if (/^sites:/m.test(block)) return block;
+  const names = new Set([...block.matchAll(/\bsite: ([a-z]+)/g)].map((found) => found[1]!)).add('a');
+  const sites = [...names].map(
+    (name) => `{ name: ${name}, hosts: [${name}], upstreams: ["http://10.0.0.1"] }`,
+  );
+  return `${block}sites: [${sites.join(', ')}]\n`;
+};
 const blocks = [...readme.matchAll(/^```yaml\n([^]*?)^```/gm)].map((found) => found[1]!);
 t.ok(blocks.length > 0, 'the README shows a config');
 for (const block of blocks)
