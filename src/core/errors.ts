@@ -143,6 +143,10 @@ export const FAULTS = {
     message: 'Redis at {address} refused us: {why}',
     remedy: 'check user and password, and that the ACL user may run EVALSHA, SCRIPT and the commands on its keys',
   },
+  REDIS_DATABASE: {
+    message: 'Redis at {address} does not give us the database: {why}',
+    remedy: 'correct the number at the end of `redis.url`; limits follow `limits.onFailure` until then',
+  },
   REDIS_CLUSTER: {
     message: 'Redis Cluster cannot serve the key: {why}',
     remedy: 'limits follow `limits.onFailure`; check `redis-cli --cluster check`',

@@ -57,6 +57,18 @@ const ROWS: readonly Row[] = [
   ['a banned address is refused', [of('deny', { points: 100 })], 100, ['block', 403]],
   ['unless it is allowlisted', [of('allow'), of('deny')], 0, ['pass', 0]],
   ['a match of severity 4 is refused at any score', [match(4)], 0, ['block', 403, 'SQLI-001']],
+  [
+    "a weak match at an address with other people's record passes",
+    [of('note', { id: 'OBSERVED', points: 80 }), match(2)],
+    85,
+    ['pass', 0, 'SQLI-001'],
+  ],
+  [
+    'a firm one is refused there',
+    [of('note', { id: 'OBSERVED', points: 80 }), match(3)],
+    95,
+    ['block', 403, 'SQLI-001'],
+  ],
   ['also from an allowlisted address', [of('allow'), match(4)], 0, ['block', 403, 'SQLI-001']],
   ['a lesser match at 80 is refused', [match(1)], 80, ['block', 403, 'SQLI-001']],
   ['a lesser match at 79 passes, named', [match(3)], 79, ['pass', 0, 'SQLI-001']],

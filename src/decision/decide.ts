@@ -34,7 +34,24 @@ export function decide(
   };
 }
 
+/** A lone weak match is not enough where only the observed score lifts it to the threshold. */
+const FIRM_SEVERITY = 3;
+const OBSERVED_ID = 'OBSERVED';
+
+/**
+ * What one visitor behind a shared address did must not turn every odd phrase of the others into an attack:
+ * without the address' own record the score has to be there, or one match has to be firm.
+ */
+function matchesCount({ matches, counting }: Sorted, config: DecisionConfig): boolean {
+  if (matches.length === 0) return false;
+  if (matches.some(({ severity }) => (severity ?? 1) >= FIRM_SEVERITY)) return true;
+  const record = counting.find(({ id }) => id === OBSERVED_ID)?.points ?? 0;
+  if (record === 0) return true;
+  return counting.reduce((sum, { points }) => sum + points, 0) - record >= config.blockScore;
+}
+
 type Sorted = Readonly<{
+  counting: readonly Finding[];
   malformed: Finding | undefined;
   deny: Finding | undefined;
   limit: Finding | undefined;
@@ -48,6 +65,7 @@ function sort(findings: readonly Finding[]): Sorted {
   const allowed = counting.some((finding) => finding.kind === 'allow');
   const first = (kind: Finding['kind']) => counting.find((finding) => finding.kind === kind);
   return {
+    counting,
     malformed: first('malformed'),
     deny: allowed ? undefined : first('deny'),
     limit: allowed ? undefined : strictest(counting.filter((finding) => finding.kind === 'limit')),
@@ -87,7 +105,7 @@ function judge(found: Sorted, score: number, config: DecisionConfig): Decision {
       `without ${listed(severeIds(found, config))} the score would decide: now ${score}`,
     );
   }
-  if (found.matches.length > 0 && score >= config.blockScore) {
+  if (score >= config.blockScore && matchesCount(found, config)) {
     const reason = `score ${score} is at or above ${config.blockScore} and ${listed(ruleIds)} matched`;
     return block(
       reason,

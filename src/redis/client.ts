@@ -39,6 +39,7 @@ export function connectRedis(settings: RedisSettings, script: Script): RedisClie
   const { address } = settings;
   const counts = { inFlight: 0, connects: 0, scriptLoads: 0 };
   let lastError: unknown;
+  let wrongDatabase: unknown;
   let closed = false;
   let revive: NodeJS.Timeout | undefined;
   const line = open(settings);
@@ -49,6 +50,7 @@ export function connectRedis(settings: RedisSettings, script: Script): RedisClie
     lastError = undefined;
     counts.connects++;
     void loader.load();
+    void proveDatabase();
   });
   // The client gives up by itself in some corners; the gate never does.
   line.on('end', () => {
@@ -58,8 +60,20 @@ export function connectRedis(settings: RedisSettings, script: Script): RedisClie
   if (line instanceof Cluster) followNodes(line, loader, (error) => (lastError = error));
   line.connect().catch((error: unknown) => (lastError ??= error));
 
+  /** The client goes on in database 0 where it may not or cannot select another; the gate must not. */
+  async function proveDatabase(): Promise<void> {
+    const { db = 0 } = settings.options;
+    if (db === 0 || line instanceof Cluster) return;
+    wrongDatabase = new Error(`database ${db} is not selected yet`);
+    await line.select(db).then(
+      () => (wrongDatabase = undefined),
+      (error: unknown) => (wrongDatabase = error),
+    );
+  }
+
   function refusal(): Fault | undefined {
     if (closed) return new Fault('STORE_CLOSED');
+    if (wrongDatabase !== undefined) return redisFault(wrongDatabase, address);
     if (line.status === 'ready') return undefined;
     return redisFault(lastError ?? new Error('not connected yet'), address);
   }

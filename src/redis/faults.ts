@@ -19,6 +19,7 @@ const KINDS: readonly Kind[] = [
     code: 'REDIS_CLUSTER',
     fits: /^(?:CLUSTERDOWN|CROSSSLOT|TRYAGAIN|MOVED|ASK)\b|Cluster redirections/,
   },
+  { code: 'REDIS_DATABASE', fits: /\bDB index\b|^database \d+ is not selected/ },
   { code: 'REDIS_UNREACHABLE', fits: /^MASTERDOWN\b/ },
 ];
 

@@ -32,6 +32,19 @@ t.test('an ACL user; a wrong password is told without it', options, async (t) =>
   await wrong.close();
 });
 
+t.test('the database it names, and never another one', options, async (t) => {
+  const server = await startRedis();
+  t.teardown(() => server.stop());
+  const url = `redis://127.0.0.1:${server.port}`;
+  const third = await openShared({ url: `${url}/3`, breaker });
+  t.ok(await until(async () => (await third.hit('a')) === 'passed'), 'database 3 counts');
+  await third.close();
+  const none = await openShared({ url: `${url}/99`, breaker });
+  t.match(await none.hit('a'), { code: 'REDIS_DATABASE' });
+  await none.close();
+  t.equal(await server.client.dbsize(), 0, 'nothing is counted in database 0');
+});
+
 t.test('TLS: a trusted certificate is taken, any other refused', options, async (t) => {
   const [key, cert] = [join(folder, 'key.pem'), join(folder, 'cert.pem')];
   const subject = ['-subj', '/CN=localhost', '-addext', 'subjectAltName=IP:127.0.0.1,DNS:localhost'];
