@@ -5,8 +5,9 @@
  */
 import { resolve } from 'node:path';
 import { canonicalAddress } from '../core/address.js';
-import { nearestName } from '../core/nearest-name.js';
+import { crossLimits, unknownSite } from './cross-limits.js';
 import type { Path, Problem } from './problem.js';
+import { at, list } from './raw.js';
 
 /** `writable`: a file that will be written, whose folder must be there. */
 export type FileKind = 'file' | 'folder' | 'writable';
@@ -54,6 +55,7 @@ export function crossCheck(raw: unknown, baseDir: string, checks: Checks | undef
   }
   checkSites(raw, problems);
   checkExclusions(raw, problems);
+  problems.push(...crossLimits(raw));
   const own = listenAddresses(raw, problems);
   checkLoops(raw, own, problems);
   if (checks !== undefined) checkFiles({ raw, baseDir, checks, problems });
@@ -79,19 +81,10 @@ function checkSites(raw: unknown, problems: Problem[]): void {
 }
 
 function checkExclusions(raw: unknown, problems: Problem[]): void {
-  const known = list(at(raw, ['sites'])).flatMap((site) => {
-    const name = at(site, ['name']);
-    return typeof name === 'string' ? [name] : [];
-  });
   list(at(raw, ['rules', 'exclusions'])).forEach((exclusion, index) => {
-    const site = at(exclusion, ['site']);
-    if (typeof site !== 'string' || known.includes(site)) return;
-    const nearest = nearestName(site, known);
-    const hint = nearest === undefined ? `known: ${known.join(', ')}` : `did you mean "${nearest}"?`;
-    problems.push({
-      path: ['rules', 'exclusions', index, 'site'],
-      message: `no site is named "${site}"; ${hint}`,
-    });
+    const wrong = unknownSite(raw, at(exclusion, ['site']));
+    if (wrong !== undefined)
+      problems.push({ path: ['rules', 'exclusions', index, 'site'], message: wrong });
   });
 }
 
@@ -225,17 +218,4 @@ function checkPair({ raw, baseDir, checks, problems }: FilesContext, path: Path)
     const fits = part === 'cert' ? 'a PEM certificate chain' : "the certificate's PEM private key";
     problems.push({ path: [...path, part], message: `found "${files[index]}": ${wrong[index]}; ${fits} fits` });
   });
-}
-
-function at(value: unknown, path: Path): unknown {
-  let here = value;
-  for (const part of path) {
-    if (typeof here !== 'object' || here === null) return undefined;
-    here = (here as Record<string | number, unknown>)[part];
-  }
-  return here;
-}
-
-function list(value: unknown): readonly unknown[] {
-  return Array.isArray(value) ? value : [];
 }

@@ -4,7 +4,7 @@
  */
 import type { RequestFacts } from './request.js';
 
-export const IDENTITIES = ['ip', 'wideIp', 'session', 'apiKey', 'user', 'path', 'host'] as const;
+export const IDENTITIES = ['ip', 'wideIp', 'session', 'apiKey', 'user', 'path', 'host', 'site'] as const;
 export type IdentityName = (typeof IDENTITIES)[number];
 
 /**

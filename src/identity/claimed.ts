@@ -82,5 +82,6 @@ function givenBy(claim: Claim): Set<IdentityName> {
   if (claim.user !== undefined) given.add('user');
   if (claim.path !== undefined) given.add('path');
   if (claim.host !== undefined) given.add('host');
+  if (claim.site !== undefined) given.add('site');
   return given;
 }

@@ -89,6 +89,43 @@ t.test('a user comes from the body; case and outer space make no other user', as
   t.equal(identities.inBody('user'), true);
 });
 
+t.test('spellings that nobody sees, and other spellings of a number, make no other user', async (t) => {
+  const same: [name: string, spelled: string[]][] = [
+    ['alice', ['a\u200blice', 'alice\u0000', '\u00adalice', '\uff21lice', 'al\u0131ce', '\u202ealice']],
+    ['stra\u00dfe', ['STRASSE', 'strasse', ' Stra\u00dfe\u200d ']],
+    ['jos\u00e9', ['jose\u0301', 'JOS\u00c9']],
+    ['49170123', ['49170123.0', '49170123.000', '+49170123', '049170123', '4.9170123e7', '491701230E-1']],
+    ['0', ['-0', '0.0', '0e9', '000']],
+    ['-12.5', ['-12.50', '-125e-1']],
+  ];
+  for (const [name, spelled] of same) {
+    const wanted = read('user', {}, { username: name });
+    t.ok(wanted);
+    for (const other of spelled)
+      t.equal(read('user', {}, { username: other }), wanted, JSON.stringify([name, other]));
+  }
+  const apart = ['1', '10', '100', '0.1', '1.5', '15', '-1', 'alice', 'alice1', '1e999999999', '.', '-', 'e5'];
+  apart.push('9007199254740993', '9007199254740992');
+  t.equal(new Set(apart.map((username) => read('user', {}, { username }))).size, apart.length);
+  t.equal(read('user', {}, { username: ' \u200b\u0000 ' }), undefined, 'nothing to see is no user');
+  const byHeader = createIdentities(identitySection.parse({ user: { header: 'X-User' } }), 'key');
+  const bytes = Buffer.from('Jos\u00e9').toString('latin1');
+  t.equal(
+    byHeader.read('user', facts({ 'x-user': bytes }), undefined),
+    read('user', {}, { username: 'jos\u00e9' }),
+    'a header holds bytes',
+  );
+});
+
+t.test('path and site: other spellings and other hosts make no other identity', async (t) => {
+  const of = (name: IdentityName, more: object) =>
+    identities.read(name, { ...facts(), ...more } as RequestFacts, undefined);
+  for (const cleanPath of ['/A', '/a/', '/a;v=1', '/a.json', '/A.JSON;b', '/x/..;/a', '/a. '])
+    t.equal(of('path', { cleanPath }), '/a', cleanPath);
+  t.equal(of('path', { cleanPath: '/ab' }), '/ab');
+  for (const host of ['x.app.test', 'y.app.test']) t.equal(of('site', { host }), 's');
+});
+
 t.test('several fields that may name the user all count', async (t) => {
   const all = (fields: Record<string, string>): readonly string[] =>
     identities.others?.('user', facts({}), (name) => fields[name]) ?? [];

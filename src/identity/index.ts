@@ -7,6 +7,7 @@ import { host } from './dimensions/host.js';
 import { ip } from './dimensions/ip.js';
 import { path } from './dimensions/path.js';
 import { issuedSession, session } from './dimensions/session.js';
+import { site } from './dimensions/site.js';
 import { user } from './dimensions/user.js';
 import { wideIp } from './dimensions/wide-ip.js';
 import { createKeyedHash } from './hash.js';
@@ -24,6 +25,7 @@ export function createIdentities(config: IdentityConfig, hashKey: string): Ident
     user(config.user, hash),
     path,
     host,
+    site,
   ];
   const byName = new Map<IdentityName, Dimension>(dimensions.map((dimension) => [dimension.name, dimension]));
   return {

@@ -95,8 +95,11 @@ const sharedAddress = z
         'A shared address gets its limit once for each of its sessions, at most so many times; 1 switches it off.',
       ),
     apart: duration('1m', { min: 0, max: 3_600_000 }).describe(
-      'A session counts from a second good answer this long after a first, or once the origin has set it.',
+      'A session counts from a second good answer this long after a first.',
     ),
+    growth: rate
+      .prefault('8/min')
+      .describe('So many sessions of one address begin to count in which time: how fast its limit may widen.'),
     idle: duration('30m', { min: 1000, max: 86_400_000 }).describe(
       'A session without a good answer for so long no longer counts.',
     ),
@@ -177,6 +180,9 @@ const hotKeyCacheSection = z.strictObject({
     .describe('Percent of a limit that all workers of all nodes together may pass above it.'),
 });
 
+/** Those of `defaults.ts`. */
+export const SHIPPED_NAMES = ['ingress', 'api', 'login', 'passwordReset'];
+
 export const limitsSection = z
   .strictObject({
     enabled: z.boolean().default(true).describe('False counts nothing at all.'),
@@ -238,15 +244,21 @@ export const limitsSection = z
       .max(256)
       .default([])
       .superRefine((policies, context) => {
-        const seen = new Set<string>();
+        const seen = new Map(SHIPPED_NAMES.map((name) => [name.toLowerCase(), name]));
+        const taken = new Set<string>();
         policies.forEach(({ name }, at) => {
-          if (seen.has(name))
+          const other = seen.get(name.toLowerCase()) ?? name;
+          const twice = taken.has(name) ? 'twice; each name fits once' : undefined;
+          const cased = `beside ${JSON.stringify(other)}; names that differ in more than letter case fit`;
+          const wrong = twice ?? (other === name ? undefined : cased);
+          if (wrong !== undefined)
             context.addIssue({
               code: 'custom',
               path: [at, 'name'],
-              message: `found ${JSON.stringify(name)} twice; each name fits once`,
+              message: `found ${JSON.stringify(name)} ${wrong}`,
             });
-          seen.add(name);
+          taken.add(name);
+          seen.set(name.toLowerCase(), other);
         });
       })
       .describe(

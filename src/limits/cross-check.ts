@@ -7,6 +7,7 @@ type Rate = Readonly<{ limit: number; windowMs: number }>;
 
 type Crossed = Readonly<{
   name: string;
+  match: Readonly<{ host?: string | string[] | undefined; path?: string | string[] | undefined }>;
   by: unknown;
   limit: Rate;
   algorithm: string;
@@ -34,9 +35,32 @@ const uncached = ({ exact, algorithm, countOn, delayMax }: Crossed): string | un
   if (countOn !== undefined) return 'countOn';
   return delayMax > 0 ? 'delayMax' : undefined;
 };
+const HOST = /^(?:\*|(?:\*\.)?[^\s*/:?#@[\]]*[^\s*/:?#@[\].]|\[[0-9a-f:.]+\])$/i;
+const oddHost = ({ match }: Crossed): string | undefined =>
+  [match.host ?? []].flat().find((host) => !HOST.test(host));
+const oddPath = ({ match }: Crossed): string | undefined =>
+  [match.path ?? []].flat().find((path) => /[?#]/.test(path));
+const ALWAYS = ['ip', 'wideIp', 'path', 'site'];
+/** An identity that each request has, other than at the end of the list. */
+const alwaysThere = (by: readonly unknown[]): unknown =>
+  by.slice(0, -1).find((name) => ALWAYS.some((always) => always === name));
 const names = (policy: Crossed): string => JSON.stringify(policy.by);
 
 const CHECKS: readonly Check[] = [
+  [
+    'match',
+    (policy) => oddHost(policy) !== undefined,
+    (policy) =>
+      `found host ${JSON.stringify(oddHost(policy))}, which nothing matches; a host such as shop.example.com ` +
+      'or *.example.com fits, without scheme, port, path and final dot',
+  ],
+  [
+    'match',
+    (policy) => oddPath(policy) !== undefined,
+    (policy) =>
+      `found path ${JSON.stringify(oddPath(policy))}, which nothing matches; a path without query (?) and ` +
+      'fragment (#) fits',
+  ],
   [
     'limit',
     ({ algorithm, limit }) => algorithm === 'sliding-log' && limit.limit > LOG_LIMIT_MAX,
@@ -95,6 +119,13 @@ const CHECKS: readonly Check[] = [
       return Array.isArray(listed) && new Set(listed).size < listed.length;
     },
     (policy) => `found ${names(policy)}; each identity fits once`,
+  ],
+  [
+    'by',
+    ({ by }) => Array.isArray(by) && new Set(by).size === by.length && alwaysThere(by) !== undefined,
+    ({ by }) =>
+      `found ${JSON.stringify(by)}; ${alwaysThere(by as unknown[])} is always there, so what follows it never ` +
+      'counts: put it last, or join them: { all: [...] }',
   ],
 ];
 

@@ -2,12 +2,12 @@
  * How the limits of one identity stand, for operators: the same policies and keys as for a request, asked
  * without counting; and setting them back. Only what the identity given can be counted by is shown.
  */
+import { foldPath } from '../core/fold-path.js';
 import type { FieldReader, Identities, IdentityName } from '../core/identity.js';
 import type { RequestFacts } from '../core/request.js';
 import type { LimitsConfig } from './config.js';
 import { effectivePolicies } from './defaults.js';
 import type { AlgorithmName, Check, CheckResult, CounterStore } from './limiter-contract.js';
-import { foldPath } from './match.js';
 import { ask, type Asked, compilePolicy, type Policy } from './policy.js';
 
 export type LimitsOf = Readonly<{

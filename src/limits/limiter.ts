@@ -6,13 +6,14 @@
 import type { Clock } from '../core/clock.js';
 import { Fault } from '../core/errors.js';
 import { NO_FINDINGS, type Finding } from '../core/finding.js';
+import { foldPath } from '../core/fold-path.js';
 import type { FieldReader, Identities } from '../core/identity.js';
 import type { RequestFacts } from '../core/request.js';
 import type { LimitsConfig } from './config.js';
 import { effectivePolicies } from './defaults.js';
 import { findingsFor, refusedUnread, stateNote, UNAVAILABLE_ID } from './findings.js';
 import type { Answered, Check, CheckResult, CounterStore, Limiter } from './limiter-contract.js';
-import { foldPath, type Target } from './match.js';
+import type { Target } from './match.js';
 import { createOnAnswer } from './on-answer.js';
 import { ask, type Asked, canWiden, compilePolicy, waitsForBody } from './policy.js';
 import { createSharedAddresses, type AddressBook } from './shared-address.js';

@@ -1,5 +1,6 @@
 import t from 'tap';
-import { compileMatch, foldPath } from './match.js';
+import { foldPath } from '../core/fold-path.js';
+import { compileMatch } from './match.js';
 
 const matches = compileMatch({ path: '/api/login', method: 'POST' });
 const target = (path: string) => ({

@@ -4,6 +4,7 @@
  * origins ignore them too.
  */
 import RE2 from 're2';
+import { foldPath, withoutFormat } from '../core/fold-path.js';
 import type { RequestFacts } from '../core/request.js';
 
 /** `path` is the folded one. */
@@ -49,39 +50,10 @@ export function compileMatch(match: MatchInput): Matcher {
     (headers === undefined || headers.every((matches) => matches(given)));
 }
 
-const ODD = /;|[.\s\0]+(?:\/|$)/;
-
-/**
- * The one spelling that paths are matched in. Path parameters go as Tomcat drops them (`/api/;x/login`,
- * `/a;b/..;/login`), trailing dots and spaces of a segment as IIS drops them.
- */
-export function foldPath(cleanPath: string): string {
-  let path = cleanPath.toLowerCase();
-  if (ODD.test(path)) path = `/${plainSegments(path).join('/')}`;
-  let end = path.length;
-  while (end > 1 && path.charCodeAt(end - 1) === 47) end--;
-  return end === path.length ? path : path.slice(0, end);
-}
-
-function plainSegments(path: string): string[] {
-  const kept: string[] = [];
-  for (const raw of path.split('/')) {
-    const segment = raw.split(';', 1)[0] ?? '';
-    if (segment === '..') kept.pop();
-    else {
-      const plain = segment.replace(/[.\s\0]+$/, '');
-      if (plain !== '') kept.push(plain);
-    }
-  }
-  return kept;
-}
-
-/** Rails and its like route `/login.json` as `/login`. */
-const FORMAT = /\.(?:json|xml|html)$/;
-
 function pathMatches(paths: readonly TextMatcher[], path: string): boolean {
   if (anyMatches(paths, path)) return true;
-  return FORMAT.test(path) && anyMatches(paths, path.replace(FORMAT, ''));
+  const plain = withoutFormat(path);
+  return plain !== path && anyMatches(paths, plain);
 }
 
 type TextMatcher = (text: string) => boolean;

@@ -46,7 +46,13 @@ export type Policy = Readonly<{
 }>;
 
 /** Of these alone a limit belongs to an address, whoever sits behind it. */
-const ADDRESS_NAMES: ReadonlySet<IdentityName> = new Set<IdentityName>(['ip', 'wideIp', 'path', 'host']);
+const ADDRESS_NAMES: ReadonlySet<IdentityName> = new Set<IdentityName>([
+  'ip',
+  'wideIp',
+  'path',
+  'host',
+  'site',
+]);
 
 /** What is exact, asked without counting, or delayed needs the store itself. */
 const cacheable = ({ exact, algorithm, countOn, delayMax }: PolicyConfig): boolean =>

@@ -1,8 +1,8 @@
 /**
  * How many people an address stands for (offices, carriers, NAT): the sessions and keys behind it that the
- * origin has accepted. A made-up cookie does not count: the origin must have set it and answered it well, or
- * have answered it well twice, `apart` from each other. Where an origin answers everybody well, sessions can
- * be made up at the price of that wait, for at most `factorMax` times the limit.
+ * origin has answered well twice, `apart` from each other, however they came about: one client may have any
+ * number of sessions set for it. So many as `growth` allows begin to count; whoever makes sessions up widens
+ * the limit no faster than that, to at most `factorMax` times.
  */
 import type { Clock } from '../core/clock.js';
 import type { LimitsConfig } from './config.js';
@@ -17,7 +17,14 @@ const RECOUNT_MS = 5_000;
 const PATIENCE = 10;
 
 export type Session = { firstMs: number; lastMs: number; issued: boolean; proven: boolean };
-export type Address = { sessions: Map<string, Session>; proven: number; countedMs: number };
+export type Address = {
+  sessions: Map<string, Session>;
+  proven: number;
+  countedMs: number;
+  /** Sessions that began to count since `grownMs`. */
+  grown: number;
+  grownMs: number;
+};
 
 export type SharedAddresses = Readonly<{
   /** How many times its limit the address gets; from 1 to `factorMax`. */
@@ -36,13 +43,17 @@ export type AddressBook = { readonly addresses: Map<string, Address>; total: num
 
 export const createAddressBook = (): AddressBook => ({ addresses: new Map(), total: 0, dropped: 0 });
 
+function newAddress(nowMs: number): Address {
+  return { sessions: new Map(), proven: 0, countedMs: nowMs, grown: 0, grownMs: nowMs };
+}
+
 /** `book` is this function's alone while it is in use. */
 export function createSharedAddresses(
   settings: Settings,
   clock: Clock,
   book: AddressBook = createAddressBook(),
 ): SharedAddresses {
-  const { sessions: threshold, factorMax, apart, idle } = settings;
+  const { sessions: threshold, factorMax, apart, idle, growth } = settings;
   const { addresses } = book;
   const perAddress = factorMax * CANDIDATES;
   const patienceMs = Math.min(idle, Math.max(60_000, apart * PATIENCE));
@@ -65,9 +76,20 @@ export function createSharedAddresses(
     }
   }
 
+  /** Takes one of the sessions that may begin to count now. */
+  function mayGrow(address: Address, nowMs: number): boolean {
+    if (nowMs - address.grownMs >= growth.windowMs) {
+      address.grownMs = nowMs;
+      address.grown = 0;
+    }
+    if (address.grown >= growth.limit) return false;
+    address.grown++;
+    return true;
+  }
+
   function open(key: string, nowMs: number): Address {
     let address = addresses.get(key);
-    if (address === undefined) address = { sessions: new Map(), proven: 0, countedMs: nowMs };
+    if (address === undefined) address = newAddress(nowMs);
     else addresses.delete(key);
     // Last in the map is the latest seen; the first is the next to go.
     addresses.set(key, address);
@@ -125,7 +147,7 @@ export function createSharedAddresses(
       if (session === undefined) return;
       session.lastMs = nowMs;
       const again = nowMs > session.firstMs && nowMs - session.firstMs >= apart;
-      if (session.proven || !(session.issued || again)) return;
+      if (session.proven || !again || !mayGrow(address, nowMs)) return;
       session.proven = true;
       address.proven++;
     },

@@ -55,6 +55,7 @@ const head: Partial<Record<IdentityName, (facts: RequestFacts) => string | undef
   wideIp: ({ client }) => client.wideKey,
   path: ({ cleanPath }) => cleanPath,
   host: ({ host }) => host,
+  site: ({ site }) => site,
   session: ({ headers }) => headers.get('session'),
   apiKey: ({ headers }) => headers.get('apikey'),
 };

@@ -46,6 +46,7 @@ t.test('match: header by name, value and absence, and the site', async (t) => {
     [{ header: [{ name: 'a' }, { name: 'b' }] }, { ids: { a: '1' } }, false],
     [{ header: [{ name: 'a' }, { name: 'b' }] }, { ids: { a: '1', b: '2' } }, true],
     [{ site: 'shop' }, { site: 'shop' }, true],
+    [{ path: '/a' }, { path: '/A.json;x' }, true],
     [{ site: ['shop', 'blog'] }, { site: 'docs' }, false],
   ];
   for (const [match, sent, counts] of rows) {
@@ -241,9 +242,35 @@ t.test('an address is shared once the origin has accepted many sessions behind i
   for (let at = 0; at < 4; at++) set.issued('a', `s${at}`);
   t.equal(set.factor('a'), 1, 'a session that was only handed out does not count');
   for (let at = 0; at < 4; at++) set.answered('a', `s${at}`);
-  t.equal(set.factor('a'), 4, 'one that the origin has set counts when it comes back');
+  t.equal(set.factor('a'), 1, 'nor one that comes back at once: a client may fetch any number of them');
   for (let at = 0; at < 1000; at++) set.answered('a', `flood${at}`);
-  t.equal(set.factor('a'), 4, 'a flood of made-up ones drives none of them out');
+  nowMs += 60_000;
+  for (let at = 0; at < 4; at++) set.answered('a', `s${at}`);
+  t.equal(set.factor('a'), 4, 'one that stays counts, and no flood of made-up ones drives it out');
+  for (let at = 0; at < 1000; at++) set.answered('a', `flood${at}`);
+  t.equal(set.factor('a'), 4, 'nor later');
+});
+
+t.test('one client that collects sessions widens its limit by `growth` and no faster', async (t) => {
+  for (const mints of [true, false]) {
+    const { served, limiter, move } = setUp({});
+    const minutes: number[] = [];
+    const jar: string[] = [];
+    for (let minute = 0; minute < 6; minute++) {
+      let passed = 0;
+      for (let shot = 0; shot < 3000; shot++) {
+        const session = `c${mints ? jar.length : shot % 400}`;
+        if (mints && (await served({ answer: 200, setCookies: [`sid=${session}`] }))) jar.push(session);
+        const ids = { session: jar.length === 0 ? session : (jar[shot % jar.length] ?? session) };
+        if (await served({ answer: 200, ids })) passed++;
+        move(20);
+      }
+      minutes.push(passed);
+    }
+    t.ok((minutes[0] ?? 0) <= 6 * 60, 'in the first minute it is one client', { minutes });
+    const wide = minutes.every((passed, minute) => passed <= Math.max(1, 8 * minute) * 7 * 60);
+    t.ok(wide, 'then eight more in each minute', { minutes, shared: limiter.stats().shared });
+  }
 });
 
 t.test('shared addresses: bounded, whoever comes', async (t) => {
@@ -266,6 +293,9 @@ t.test('a shared address gets a wider limit, a made-up crowd and a login do not'
   const { served, passing, move, send } = setUp({ policies, sharedAddress: { sessions: 4, factorMax: 6 } });
   for (let at = 0; at < 5; at++) {
     t.ok(await served({ answer: 200, setCookies: [`sid=s${at}; HttpOnly`, 'other=1'] }));
+    move(60_000);
+    t.ok(await served({ answer: 302, ids: { session: `s${at}` } }));
+    move(60_000);
     t.ok(await served({ answer: 302, ids: { session: `s${at}` } }));
   }
   move(120_000);
@@ -296,6 +326,12 @@ t.test('config: keys that do not go together are refused with what would fit', a
     [{ cost: 9, burstAlarm: '5/5s' }, 'burstAlarm', /at least the cost/],
     [{ by: 'session', widen: true }, 'widen', /by ip/],
     [{ limit: '5/min', algorithm: 'sliding-log', widen: true }, 'widen', /sliding-counter/],
+    [{ match: { host: ['a.test', 'https://b.test'] } }, 'match', /https:..b.test/],
+    [{ match: { host: 'api.*' } }, 'match', /nothing matches/],
+    [{ match: { host: 'a.test.' } }, 'match', /final dot/],
+    [{ match: { path: '/search?q=*' } }, 'match', /without query/],
+    [{ by: ['ip', 'session'] }, 'by', /ip is always there/],
+    [{ by: ['session', 'path', 'ip'] }, 'by', /path is always there/],
     [{ by: ['ip', 'ip'] }, 'by', /each identity fits once/],
     [{ by: { all: ['ip', 'ip'] } }, 'by', /each identity fits once/],
     [{ match: { header: { name: 'a b' } } }, 'match', /header name/],
@@ -311,6 +347,7 @@ t.test('config: keys that do not go together are refused with what would fit', a
     { observe: true, countOn: { status: ['4xx', 500] } },
     { algorithm: 'leaky-bucket', delayMax: '2s', burst: 5 },
     { by: ['session', 'ip'], widen: true },
+    { by: { all: ['ip', 'session'] }, match: { host: ['*', '*.a.test', '[::1]', 'localhost'] } },
   ];
   for (const policy of fits)
     t.ok(limitsSection.safeParse({ policies: [{ name: 'p', ...policy }] }).success, JSON.stringify(policy));

@@ -124,8 +124,8 @@ t.test('E06: shared address, with the config that the README recommends for one'
 
 t.test('E06: shared address, with the shipped ingress by address', async (test) => {
   // One in eight: 60 in 10 s for fifty people at one a second is eight times too little. The minute between
-  // two good answers is shortened to two seconds.
-  const at = await bench(test, { workers: 1, limits: { sharedAddress: { apart: '2s' } } });
+  // two good answers, and for which eight sessions may begin to count, is shortened to two seconds.
+  const at = await bench(test, { workers: 1, limits: { sharedAddress: { apart: '2s', growth: '8/2s' } } });
   origin(at);
   const first = await everyday(at, 3);
   test.ok(served(first) < first.length, 'at first the address is one client', {

@@ -1,9 +1,9 @@
 /**
  * The user a request speaks of: a header, else a JWT claim (RFC 7519), else a body field. The JWT's signature
  * is NOT verified: the claim only names whose allowance is used, it proves nothing, so pair it with an
- * address limit. Case and outer white space do not make another user.
+ * address limit. Spellings that origins and databases take for one make no other user.
  */
-import type { FieldReader } from '../../core/identity.js';
+import { AMBIGUOUS, type FieldReader } from '../../core/identity.js';
 import type { RequestFacts } from '../../core/request.js';
 import type { Dimension } from '../dimension.js';
 import type { KeyedHash } from '../hash.js';
@@ -24,7 +24,7 @@ export const user = (source: UserSource, hash: KeyedHash): Dimension => {
   const header = source.header?.toLowerCase();
   const claimPath = source.jwtClaim?.split('.');
   const inHead = (facts: RequestFacts): string | undefined =>
-    (header === undefined ? undefined : plain(facts.headers.get(header))) ??
+    (header === undefined ? undefined : plain(utf8(facts.headers.get(header)))) ??
     (claimPath === undefined ? undefined : plain(jwtClaim(facts.headers.get('authorization'), claimPath)));
   return {
     name: 'user',
@@ -49,9 +49,41 @@ function firstField(fields: readonly string[], field: FieldReader): string | und
   return undefined;
 }
 
+/** Header values are bytes; where they are UTF-8, the text. */
+function utf8(value: string | undefined): string | undefined {
+  if (value === undefined || !/[\x80-\xff]/.test(value)) return value;
+  const text = Buffer.from(value, 'latin1').toString('utf8');
+  return text.includes('\ufffd') ? value : text;
+}
+
+/** Soft hyphens, zero-width and direction marks, tags, NUL and its like: nobody sees them. */
+const UNSEEN = /[\p{Cf}\p{Cc}\p{Default_Ignorable_Code_Point}]/gu;
+const NUMBER = /^([+-]?)0*(\d*)(?:\.(\d*))?(?:e([+-]?)0*(\d{1,6}))?$/;
+
 function plain(value: string | undefined): string | undefined {
-  const text = value?.slice(0, NAME_MAX).trim().toLowerCase();
-  return text === '' ? undefined : text;
+  if (value === undefined || value === AMBIGUOUS) return value;
+  const seen = value.replace(/\s+/g, ' ').replace(UNSEEN, '').trim().slice(0, NAME_MAX);
+  // Upper case first: it unites what lower case leaves apart (ß and SS, both sigmas).
+  const text = seen.normalize('NFKC').toUpperCase().toLowerCase().normalize('NFKC').replace(UNSEEN, '').trim();
+  return text === '' ? undefined : canonicalNumber(text);
+}
+
+/** `49170123.0`, `+049170123` and `4.9170123e7` are one number, and one user to whoever reads numbers. */
+function canonicalNumber(text: string): string {
+  const parts = NUMBER.exec(text);
+  if (parts === null || !/\d/.test(text)) return text;
+  const [, sign = '', whole = '', fraction = '', down, exponent = '0'] = parts;
+  const digits = (whole + fraction).replace(/^0+/, '');
+  const point = digits.length - fraction.length + Number(exponent) * (down === '-' ? -1 : 1);
+  const significant = withoutTrailingZeros(digits);
+  if (significant === '') return '0';
+  return `${sign === '-' ? '-' : ''}${significant}e${point}`;
+}
+
+function withoutTrailingZeros(digits: string): string {
+  let end = digits.length;
+  while (end > 0 && digits.charCodeAt(end - 1) === 48) end--;
+  return digits.slice(0, end);
 }
 
 /** The claim at `path` of a bearer token; undefined for whatever is no JWT. */
