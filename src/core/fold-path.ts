@@ -5,8 +5,8 @@
 const ODD = /;|[.\s\0]+(?:\/|$)/;
 
 /**
- * The one spelling that paths are matched and counted in. Path parameters go as Tomcat drops them (`/api/;x/login`,
- * `/a;b/..;/login`), trailing dots and spaces of a segment as IIS drops them.
+ * The one spelling that paths are matched and counted in. Path parameters go as Tomcat drops them
+ * (`/api/;x/login`, `/a;b/..;/login`), trailing dots and spaces of a segment as IIS drops them.
  */
 export function foldPath(cleanPath: string): string {
   let path = cleanPath.toLowerCase();

@@ -104,8 +104,8 @@ t.test('spellings that nobody sees, and other spellings of a number, make no oth
     for (const other of spelled)
       t.equal(read('user', {}, { username: other }), wanted, JSON.stringify([name, other]));
   }
-  const apart = ['1', '10', '100', '0.1', '1.5', '15', '-1', 'alice', 'alice1', '1e999999999', '.', '-', 'e5'];
-  apart.push('9007199254740993', '9007199254740992');
+  const apart = ['1', '10', '100', '0.1', '1.5', '15', '-1', 'alice', 'alice1', '.', '-', 'e5'];
+  apart.push('9007199254740993', '9007199254740992', '1e999999999');
   t.equal(new Set(apart.map((username) => read('user', {}, { username }))).size, apart.length);
   t.equal(read('user', {}, { username: ' \u200b\u0000 ' }), undefined, 'nothing to see is no user');
   const byHeader = createIdentities(identitySection.parse({ user: { header: 'X-User' } }), 'key');

@@ -374,6 +374,9 @@ t.test('a body tells its mode and its fields', async (t) => {
   t.equal(twice.body.field('b'), '2', 'the same twice is one');
   t.equal(twice.body.field('c'), undefined);
   const filled = Array.from({ length: 400 }, (_, at) => `"f${at}":1`).join(',');
+  const rails = open(post('application/x-www-form-urlencoded', 'x=1&user%5Bemail%5D=Ann'));
+  await rails.done;
+  t.equal(rails.body.field('user[email]'), 'Ann', 'a form field under the name that it is sent with');
   const full = open(json(`{${filled},"user":"y"}`));
   await full.done;
   t.equal(full.body.field('user'), AMBIGUOUS, 'behind more fields than are kept nobody can tell');
