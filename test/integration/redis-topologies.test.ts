@@ -75,7 +75,10 @@ t.test('Sentinel: the master it names is asked, and the next one after it', opti
   writeFileSync(file, [...lines, ...times, ''].join('\n'));
   const sentinel = spawn('redis-server', [file, '--sentinel'], { stdio: 'ignore' });
   t.teardown(() => void sentinel.kill('SIGKILL'));
-  t.ok(await until(() => /slave0|known-replica/.test(readFileSync(file, 'utf8')), 20_000), 'replica is known');
+  t.ok(
+    await until(() => /slave0|known-replica/.test(readFileSync(file, 'utf8')), 20_000),
+    'replica is known',
+  );
   const section = { sentinel: { name: 'main', addresses: [`127.0.0.1:${port}`] }, breaker };
   const shared = await openShared(section);
   t.ok(await until(async () => (await shared.hit('a')) === 'passed'));
@@ -111,6 +114,9 @@ t.test('Cluster: slots that move are followed, a master that dies costs its slot
   t.same([...new Set(await atOnce(60))], ['refused'], 'moved counters hold (MOVED)');
   servers[2]!.process.kill('SIGKILL');
   const ends = await Promise.all(Array.from({ length: 60 }, (_, at) => shared.hit(`n${at}`)));
-  t.ok(ends.every((end) => end === 'passed' || end instanceof Fault), 'a failure, never a silent consent');
+  t.ok(
+    ends.every((end) => end === 'passed' || end instanceof Fault),
+    'a failure, never a silent consent',
+  );
   await shared.close();
 });
