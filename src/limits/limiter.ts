@@ -20,7 +20,8 @@ import { createSharedAddresses, type AddressBook } from './shared-address.js';
 import { nothingLeft, type Share, shareOf, WHOLE } from './share.js';
 import { memoryStore, type MemoryStore } from './stores/memory.js';
 
-const LOCAL_KEYS_MAX = 20_000;
+/** Redis may be away for long; the supervisor is so only while it is being replaced. */
+const LOCAL_KEYS_MAX = { redis: 20_000, supervisor: 5_000 } as const;
 
 export type LimiterDeps = Readonly<{
   store: CounterStore;
@@ -38,8 +39,11 @@ export type LimiterDeps = Readonly<{
 }>;
 
 /** Outlives the config: policies that stay the same stay warm over a reload. */
-export function createStandInStore(clock: Clock): MemoryStore {
-  return memoryStore({ clock, keysMax: LOCAL_KEYS_MAX });
+export function createStandInStore(
+  clock: Clock,
+  stoodInFor: keyof typeof LOCAL_KEYS_MAX = 'redis',
+): MemoryStore {
+  return memoryStore({ clock, keysMax: LOCAL_KEYS_MAX[stoodInFor] });
 }
 
 /**
@@ -167,9 +171,7 @@ function createStandIn(
     if (whole.length === checks.length) return local.checkAll(whole);
     const peeked = whole.map((check): Check => ({ ...check, op: 'peek' }));
     const left = local.checkAll(peeked)[Symbol.iterator]();
-    return asked.map(({ check }, at) =>
-      checks[at] === undefined ? nothingLeft(check) : left.next().value!,
-    );
+    return asked.map(({ check }, at) => (checks[at] === undefined ? nothingLeft(check) : left.next().value!));
   };
   return {
     /** What an answer has decided: taken or given back. */

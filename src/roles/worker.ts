@@ -42,9 +42,9 @@ export function runWorker(id: number): void {
   const store = ipcStore(channel);
   const lastGood = new Map<string, readonly string[]>();
   const addressBook = createAddressBook();
-  const standIn = createStandInStore(steadyClock);
+  const standInFor = keepStandIn();
   const ruleCache = createRuleCache();
-  const kept = { channel, lastGood, addressBook, standIn, ruleCache };
+  const kept = { channel, lastGood, addressBook, standInFor, ruleCache };
   let parts: Parts | undefined;
   let work: Promise<void> = Promise.resolve();
 
@@ -79,6 +79,17 @@ export function runWorker(id: number): void {
   channel.send(TOPICS.hello, {});
 }
 
+/** Stays the same over reloads, unless they change what it stands in for. */
+function keepStandIn(): (config: Config) => MemoryStore {
+  let kept: { for: 'redis' | 'supervisor'; store: MemoryStore } | undefined;
+  return (config) => {
+    const stoodInFor = config.redis === undefined ? 'supervisor' : 'redis';
+    if (kept?.for !== stoodInFor)
+      kept = { for: stoodInFor, store: createStandInStore(steadyClock, stoodInFor) };
+    return kept.store;
+  };
+}
+
 type OpenDeps = Readonly<{
   channel: IpcChannel;
   store: ReturnType<typeof ipcStore>;
@@ -86,14 +97,14 @@ type OpenDeps = Readonly<{
   lastGood: Map<string, readonly string[]>;
   addressBook: AddressBook;
   /** Likewise: what was counted along for while Redis is away. */
-  standIn: MemoryStore;
+  standInFor: (config: Config) => MemoryStore;
   ruleCache: RuleCache;
   id: number;
 }>;
 
 async function open(message: SnapshotMessage<Config>, deps: OpenDeps): Promise<Parts> {
   const { config } = message;
-  const { channel, store, lastGood, addressBook, standIn, ruleCache, id } = deps;
+  const { channel, store, lastGood, addressBook, standInFor, ruleCache, id } = deps;
   const file = config.log.file === undefined ? undefined : path.resolve(config.baseDir, config.log.file);
   const log = createEventLog(config.log, { file, nowMs: systemClock.nowMs });
   const metrics = createMetrics(config.metrics, { sites: config.sites.map((site) => site.name) });
@@ -117,7 +128,7 @@ async function open(message: SnapshotMessage<Config>, deps: OpenDeps): Promise<P
     channel,
     lastGood,
     addressBook,
-    standIn,
+    standIn: standInFor(config),
     clock: systemClock,
     log: (level, text, fields) => log.note(level, text, fields),
     hashKey: message.hashKey,
@@ -212,7 +223,7 @@ function registerGauges(gauged: Gauged): void {
 async function swap(
   parts: Parts,
   message: SnapshotMessage<Config>,
-  { channel, lastGood, addressBook, standIn, ruleCache }: Omit<OpenDeps, 'store' | 'id'>,
+  { channel, lastGood, addressBook, standInFor, ruleCache }: Omit<OpenDeps, 'store' | 'id'>,
 ): Promise<void> {
   const { log, stores, ruleCounts } = parts;
   const engines = await buildEngines(message.config, {
@@ -220,7 +231,7 @@ async function swap(
     channel,
     lastGood,
     addressBook,
-    standIn,
+    standIn: standInFor(message.config),
     clock: systemClock,
     log: (level, text, fields) => log.note(level, text, fields),
     hashKey: message.hashKey,
