@@ -7,7 +7,8 @@ import { IncomingMessage } from 'node:http';
 import { Socket } from 'node:net';
 import type { DecisionEvent } from '../core/event.js';
 import { readBody, type BodyOutcome } from '../proxy/body.js';
-import { createHolding, type Holding } from '../proxy/clients.js';
+import { createClients } from '../proxy/clients.js';
+import { createHeldBytes, createHolding, type Holding } from '../proxy/holding.js';
 import {
   answered,
   eventOf,
@@ -99,8 +100,8 @@ function judgeBody(body: Buffer, exchange: Exchange, snapshot: Snapshot): Promis
 }
 
 function holdingOfOne(): Holding {
-  const held = { now: 0, refused: 0, refusedAddress: 0 };
-  return createHolding(held, { key: '', requests: 1, heldBytes: 0 });
+  const clients = createClients();
+  return createHolding(createHeldBytes(), clients.enter('', 'requests'), clients);
 }
 
 function nothing(): void {

@@ -9,9 +9,9 @@ import type { Finding } from '../core/finding.js';
 import type { Pipeline, Run } from '../pipeline/run.js';
 import type { BodyInspector, BodyWatch } from '../rules/engine.js';
 import type { ProxyConfig } from './config.js';
-import type { Holding } from './clients.js';
 import { decodeCaps, openDecoder, type Decoder, type DecodeProblem } from './decode.js';
 import { HeldChunks } from './held-chunks.js';
+import type { Full, Holding } from './holding.js';
 import { createTurns } from './turns.js';
 
 export type BodyOutcome =
@@ -41,11 +41,7 @@ export type BodyDeps = Readonly<{
   onBytes: (count: number) => void;
 }>;
 
-export function readBody(
-  request: IncomingMessage,
-  work: BodyWork,
-  deps: BodyDeps,
-): BodyReading {
+export function readBody(request: IncomingMessage, work: BodyWork, deps: BodyDeps): BodyReading {
   const reader = new BodyReader(request, work, deps);
   reader.start();
   return reader;
@@ -60,13 +56,13 @@ export type BodyWork = Readonly<{
 /** `abandon`: the client is gone, wherever the reading stands (inside the decoder or the rules too). */
 export type BodyReading = Readonly<{ abandon: () => void }>;
 
-type Refused = Readonly<{ id: string; status: 503 | 429 | 400; problem: string }>;
+type Refused = Readonly<{ id: string; status: 503 | 400; problem: string }>;
 
-const FULL: Readonly<Record<'total' | 'address', Refused>> = {
+const FULL: Readonly<Record<Full, Refused>> = {
   total: { id: 'HELD-FULL', status: 503, problem: 'too many bodies are held at once' },
   address: {
     id: 'HELD-ADDRESS',
-    status: 429,
+    status: 503,
     problem: 'too many bytes of bodies from one address are held at once',
   },
 };
@@ -111,6 +107,7 @@ class BodyReader implements BodyReading {
     const opened = openDecoder(coding, decodeCaps(this.deps.config));
     if (opened !== undefined && 'problem' in opened) return this.finish(this.refusal(opened));
     this.decoder = opened;
+    this.deps.holding.begin((full) => this.finish(this.refusal(FULL[full])));
     this.arm();
     this.request.on('data', this.onData);
     this.request.on('end', this.onEnd);
@@ -228,10 +225,7 @@ class BodyReader implements BodyReading {
   private decided(decision: Decision): void {
     if (decision.status > 0) return this.finish({ kind: 'refuse', decision });
     if (this.sink !== undefined) return this.finishStream((sink) => sink.end());
-    this.finish({
-      kind: 'whole',
-      body: this.chunks.takeWhole(),
-    });
+    this.finish({ kind: 'whole', body: this.chunks.takeWhole() });
   }
 
   /** A promise only where the inspector, or judging what it found, needs one. */
@@ -311,7 +305,8 @@ class BodyReader implements BodyReading {
     }
     this.release();
     // A body that goes on stays in memory, and counted, until its request ends.
-    if (outcome.kind !== 'whole') this.deps.holding.release();
+    if (outcome.kind === 'whole') this.deps.holding.settle();
+    else this.deps.holding.release();
     this.work.settle(outcome);
   }
 
@@ -347,7 +342,8 @@ class BodyReader implements BodyReading {
     const { run } = this.work;
     run.found[run.found.length - 1] = [...(run.found[run.found.length - 1] ?? []), finding];
     const decision: Decision = {
-      action: 'block',
+      // Whoever is cut for want of room has done nothing wrong.
+      action: problem.status === 503 ? 'error' : 'block',
       status: problem.status,
       reason: problem.problem,
       ruleIds: [],

@@ -1,11 +1,8 @@
 /**
- * What each client address has under way in this worker: requests, and body bytes held for them. One address
- * must not use up what all share. An entry lives as long as a request of its address does.
+ * What each client address has under way in this worker: requests, tunnels, and the bodies held for them. One
+ * address must not use up what all share. An entry lives as long as a request of its address does.
  */
 import type { Decision } from '../core/decision.js';
-
-/** Body bytes that all requests of this worker hold, and how often there was no room for more. */
-export type HeldBytes = { now: number; refused: number; refusedAddress: number };
 
 /** What was refused for the sake of all, since the worker began. */
 export type GateCounts = { addressRefused: number; queueTimeouts: number };
@@ -19,63 +16,53 @@ export const CROWDING: Decision = {
   wouldChange: 'fewer requests at once',
 };
 
-export type Client = { readonly key: string; requests: number; heldBytes: number };
+/** The same for its tunnels. */
+export const CROWDING_TUNNELS: Decision = {
+  action: 'limit',
+  status: 429,
+  reason: 'one address has too many WebSocket tunnels at once (`caps.tunnelsPerAddress`)',
+  ruleIds: [],
+  wouldChange: 'fewer tunnels at once',
+};
+
+/** A body that is held: its bytes, and what ends its request. */
+export type HeldBody = { bytes: number; readonly sinceMs: number; cut: (() => void) | undefined };
+
+export type Client = {
+  readonly key: string;
+  requests: number;
+  tunnels: number;
+  /** Bytes of its small bodies, and of its larger ones. */
+  smallBytes: number;
+  largeBytes: number;
+  readonly bodies: Set<HeldBody>;
+};
 
 export type Clients = Readonly<{
-  /** Counts a request of the address `key`, until `leave`. */
-  enter(key: string): Client;
-  leave(client: Client): void;
+  /** Counts a request or a tunnel of the address `key`, until `leave`. */
+  enter(key: string, as: 'requests' | 'tunnels'): Client;
+  leave(client: Client, as: 'requests' | 'tunnels'): void;
+  all(): Iterable<Client>;
   size(): number;
 }>;
 
 export function createClients(): Clients {
   const clients = new Map<string, Client>();
   return {
-    enter(key) {
+    enter(key, as) {
       let client = clients.get(key);
       if (client === undefined) {
-        client = { key, requests: 0, heldBytes: 0 };
+        client = { key, requests: 0, tunnels: 0, smallBytes: 0, largeBytes: 0, bodies: new Set() };
         clients.set(key, client);
       }
-      client.requests++;
+      client[as]++;
       return client;
     },
-    leave(client) {
-      if (--client.requests === 0) clients.delete(client.key);
+    leave(client, as) {
+      client[as]--;
+      if (client.requests + client.tunnels === 0) clients.delete(client.key);
     },
+    all: () => clients.values(),
     size: () => clients.size,
-  };
-}
-
-export type HoldingCaps = Readonly<{ heldTotal: number; heldPerAddress: number }>;
-
-/** The body bytes held for one request. */
-export type Holding = Readonly<{
-  /** Counts further bytes; says whose cap is now passed, if any. */
-  add(bytes: number, caps: HoldingCaps): 'total' | 'address' | undefined;
-  /** Gives back all that it has counted. May be called again. */
-  release(): void;
-}>;
-
-export function createHolding(held: HeldBytes, client: Client): Holding {
-  let mine = 0;
-  return {
-    add(bytes, caps) {
-      mine += bytes;
-      held.now += bytes;
-      client.heldBytes += bytes;
-      if (client.heldBytes > caps.heldPerAddress) {
-        held.refusedAddress++;
-        return 'address';
-      }
-      if (held.now <= caps.heldTotal) return undefined;
-      held.refused++;
-      return 'total';
-    },
-    release() {
-      held.now -= mine;
-      client.heldBytes -= mine;
-      mine = 0;
-    },
   };
 }

@@ -95,6 +95,9 @@ export const proxyShape = {
       clientWrite: duration('30s', { min: 100 }).describe(
         'A client that takes next to nothing of its answer for this long is cut off.',
       ),
+      halfClosed: duration('3s', { min: 10 }).describe(
+        'A client that has closed its side may wait for its answer, or the next part of it, for this long.',
+      ),
       queue: duration('5s', { min: 10 }).describe(
         "Longest wait for one of an origin's connections; then 503 with Retry-After.",
       ),
@@ -118,8 +121,11 @@ export const proxyShape = {
       upstreamConnections: z
         .int()
         .min(1)
-        .default(128)
-        .describe('Connections a worker opens to one origin address.'),
+        .default(1024)
+        .describe(
+          'Connections a worker opens to one origin address: so many requests, long polls, event streams and ' +
+            'downloads at once.',
+        ),
       perAddress: z
         .int()
         .min(1)
@@ -128,14 +134,22 @@ export const proxyShape = {
           'Requests of one client address (IPv6: one network) under way at once in a worker; above it 429. ' +
             'Allowlisted addresses are free of it.',
         ),
+      tunnelsPerAddress: z
+        .int()
+        .min(1)
+        .default(512)
+        .describe(
+          'WebSocket tunnels and handshakes of one client address at once in a worker, apart from its ' +
+            'requests; above it 429. Allowlisted addresses are free of it.',
+        ),
       addressShare: z
         .int()
         .min(1)
         .max(50)
         .default(25)
         .describe(
-          "Percent of an origin's connections that one client address may always have, and that are kept " +
-            'free for the others when it takes more.',
+          "Percent of an origin's connections that stay free when one client address takes all it may. The " +
+            'more holders there are, the smaller the part of each: with 25, at most three times what is free.',
         ),
       delayed: z
         .int()
@@ -155,10 +169,12 @@ export const proxyShape = {
         'JSON, form, XML and text bodies above this are refused with 413.',
       ),
       heldTotal: bytes('128MB', { min: 65_536 }).describe(
-        'Body bytes a worker holds for all requests together; above it 503. Memory used is about twice this.',
+        'Body bytes a worker holds for all requests together, a quarter of it kept for bodies up to 64 KB. ' +
+          'When it is full, whoever holds most is cut off with 503. Memory used is about twice this.',
       ),
       heldPerAddress: bytes('24MB', { min: 1024 }).describe(
-        'Body bytes a worker holds for one client address (IPv6: one network); above it 429.',
+        'Bytes of bodies above 64 KB that a worker holds for one client address (IPv6: one network); above it ' +
+          'its largest and slowest body is cut off with 503.',
       ),
       minRate: bytes('1KB', { min: 0, max: 1024 ** 2 }).describe(
         'Bytes a second that a held body must bring, over each `timeouts.body`; below it 408. 0: any.',

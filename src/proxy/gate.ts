@@ -19,6 +19,8 @@ import type { FramingProblem } from './facts.js';
 import { handle, type HandleDeps, type Via } from './handle.js';
 import { readProxyHeader } from './proxy-protocol.js';
 import { createRequestIds } from './request-id.js';
+import { cutWhenSilent } from './half-closed.js';
+import { createHeldBytes } from './holding.js';
 import { createSlowReaders } from './slow-readers.js';
 import { declineOtherUpgrades } from './upgrade-offers.js';
 import { createUpgradeHandler } from './upgrade.js';
@@ -39,7 +41,7 @@ export type GateStats = Readonly<{
   connections: number;
   heldBytes: number;
   heldRefused: number;
-  /** Requests refused since one address had too many body bytes held, or too many requests under way. */
+  /** Requests cut off since one address had too many body bytes held, or too much under way. */
   heldRefusedAddress: number;
   addressRefused: number;
   /** Requests that waited too long for one of an origin's connections. */
@@ -77,7 +79,7 @@ type Front = {
 export function createGate(deps: GateDeps): Gate {
   let snapshot = deps.snapshot;
   let draining = false;
-  const held = { now: 0, refused: 0, refusedAddress: 0 };
+  const held = createHeldBytes();
   const clients = createClients();
   const counts = { addressRefused: 0, queueTimeouts: 0 };
   const slowReaders = createSlowReaders(() => snapshot.config.timeouts.clientWrite);
@@ -130,7 +132,7 @@ export function createGate(deps: GateDeps): Gate {
     stats: () => ({
       inFlight: inFlight.now,
       connections: fronts.reduce((sum, front) => sum + connectionsOf(front.outer), 0),
-      heldBytes: held.now,
+      heldBytes: held.small + held.large,
       heldRefused: held.refused,
       heldRefusedAddress: held.refusedAddress,
       addressRefused: counts.addressRefused,
@@ -189,6 +191,9 @@ function openFront(listener: Listener, deps: HandleDeps, credentials: Credential
   );
   (server as { httpAllowHalfOpen?: boolean }).httpAllowHalfOpen = true;
   server.on('connection', dropIfGone);
+  server.on(credentials === undefined ? 'connection' : 'secureConnection', (socket: Socket) =>
+    cutWhenSilent(socket, () => deps.current().config.timeouts.halfClosed),
+  );
   server.on(credentials === undefined ? 'connection' : 'secureConnection', declineOtherUpgrades);
   const outer = listener.proxyProtocol ? withProxyProtocol(server, proxied, deps) : server;
   const front: Front = { server, outer, listener, credentials };

@@ -7,15 +7,7 @@ import type { DecisionEvent } from '../core/event.js';
 import type { RequestFacts } from '../core/request.js';
 import { answerTo, refuse } from './answer.js';
 import { readBody, type BodyOutcome, type BodySink } from './body.js';
-import {
-  createHolding,
-  CROWDING,
-  type Client,
-  type Clients,
-  type GateCounts,
-  type HeldBytes,
-  type Holding,
-} from './clients.js';
+import { CROWDING, type Client, type Clients, type GateCounts } from './clients.js';
 import {
   answered,
   eventOf,
@@ -27,6 +19,7 @@ import {
 } from './exchange.js';
 import { buildFacts, type FramingProblem } from './facts.js';
 import { forward, type ForwardBody, type ForwardHandle } from './forward.js';
+import { createHolding, type HeldBytes, type Holding } from './holding.js';
 import { takesNothing } from './slow-readers.js';
 import { noPlace, type WaitingRoom } from './waiting-room.js';
 
@@ -81,8 +74,8 @@ export function handle(
   const exchange = openExchange(snapshot);
   const facts = factsOf(deps, request, { snapshot, via });
   if ('problem' in facts) return refuseFraming(deps, { request, response, exchange }, facts);
-  const client = deps.clients.enter(facts.client.key);
-  const holding = createHolding(deps.held, client);
+  const client = deps.clients.enter(facts.client.key, 'requests');
+  const holding = createHolding(deps.held, client, deps.clients);
   const life: Life = { deps, request, response, exchange, facts, via, expectContinue, client, holding };
   deps.inFlight.now++;
   response.on('close', () => conclude(life));
@@ -327,7 +320,7 @@ function conclude({ deps, exchange, response, request, client, holding }: Life):
   exchange.done = true;
   deps.inFlight.now--;
   holding.release();
-  deps.clients.leave(client);
+  deps.clients.leave(client, 'requests');
   answered(exchange, 0);
   if (!response.writableFinished && exchange.error === undefined) exchange.clientAborted = true;
   const { config } = exchange.snapshot;

@@ -9,6 +9,7 @@ import httpProxy from 'http-proxy';
 import type { Decision } from '../core/decision.js';
 import type { RequestFacts } from '../core/request.js';
 import { answerTo, refuseOnSocket } from './answer.js';
+import { CROWDING_TUNNELS, type Client } from './clients.js';
 import { answered, eventOf, framingEvent, openExchange, type Exchange } from './exchange.js';
 import { rewriteForUpgrade } from './forward-headers.js';
 import { takesNothing } from './slow-readers.js';
@@ -23,6 +24,7 @@ type Tunnel = Readonly<{
   exchange: Exchange;
   facts: RequestFacts;
   via: Via;
+  client: Client;
 }>;
 
 export type UpgradeHandler = (
@@ -65,7 +67,8 @@ export function createUpgradeHandler(): UpgradeHandler {
       );
       return deps.emit(framingEvent(facts, seen, deps.who));
     }
-    const tunnel: Tunnel = { deps, request, socket, head, exchange, facts, via };
+    const client = deps.clients.enter(facts.client.key, 'tunnels');
+    const tunnel: Tunnel = { deps, request, socket, head, exchange, facts, via, client };
     tunnels.set(request, tunnel);
     deps.inFlight.now++;
     socket.once('close', () => conclude(tunnel));
@@ -84,6 +87,7 @@ function afterHead(proxy: httpProxy, tunnel: Tunnel, decision: Decision): void {
   const { socket, exchange } = tunnel;
   if (socket.destroyed) return;
   if (decision.status > 0) return refused(tunnel, decision);
+  if (isCrowding(tunnel)) return refused(tunnel, CROWDING_TUNNELS);
   const ms = decision.delayMs ?? 0;
   if (ms === 0) return connect(proxy, tunnel);
   const { room } = tunnel.deps;
@@ -94,6 +98,14 @@ function afterHead(proxy: httpProxy, tunnel: Tunnel, decision: Decision): void {
     connect(proxy, tunnel);
   };
   if (!room.enter({ ms, max }, socket, go)) refused(tunnel, noPlace(ms, decision.limit));
+}
+
+/** More at once than one address may have; those on the allowlist may. */
+function isCrowding({ client, exchange, deps }: Tunnel): boolean {
+  if (client.tunnels <= exchange.snapshot.config.caps.tunnelsPerAddress) return false;
+  if (exchange.run!.found[0]!.some(({ kind }) => kind === 'allow')) return false;
+  deps.counts.addressRefused++;
+  return true;
 }
 
 function connect(proxy: httpProxy, tunnel: Tunnel): void {
@@ -208,10 +220,11 @@ function refused(tunnel: Tunnel, decision: Decision): void {
   });
 }
 
-function conclude({ deps, exchange, request }: Tunnel): void {
+function conclude({ deps, exchange, request, client }: Tunnel): void {
   if (exchange.done) return;
   exchange.done = true;
   deps.inFlight.now--;
+  deps.clients.leave(client, 'tunnels');
   answered(exchange, 0);
   if (exchange.status === 0) exchange.clientAborted = true;
   if (deps.wasCut(request.socket)) exchange.error = takesNothing(exchange.snapshot.config);

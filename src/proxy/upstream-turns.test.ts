@@ -52,3 +52,21 @@ t.test('the queue is bounded, one client cannot fill it, and who leaves frees a 
   t.equal(turns.waiting(), 7);
   t.ok(turns.wait('d', nothing, one));
 });
+
+t.test('however many large holders there are, others find a place', async (t) => {
+  const turns = createTurnQueue();
+  const large = { ...caps, upstreamConnections: 1024, upstreamQueue: 1024 };
+  const holders = Array.from({ length: 300 }, (_, n) => `holder ${n}`);
+  for (let round = 0; round < 1024; round++) for (const name of holders) turns.take(name, large);
+  let others = 0;
+  while (others < 1000 && turns.take(`newcomer ${others}`, large)) others++;
+  t.ok(others >= 32, 'newcomers are let in', { others });
+  t.ok(others <= 64, 'the holders have most of it');
+});
+
+t.test('large holders leave a browser all that it opens', async (t) => {
+  const turns = createTurnQueue();
+  const large = { ...caps, upstreamConnections: 1024 };
+  for (let n = 0; n < 3; n++) while (turns.take(`holder ${n}`, large));
+  for (let n = 0; n < 6; n++) t.ok(turns.take('browser', large));
+});

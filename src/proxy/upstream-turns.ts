@@ -1,7 +1,7 @@
 /**
  * Who may use an origin address's connections, and who waits for one. Clients that wait take turns by
- * address, and none may hold the last of the connections beyond its share: a client that reads slowly cannot
- * keep the others out.
+ * address, and the part that one may hold shrinks as the connections run out: clients that read slowly, be
+ * they one or many, cannot keep the others out.
  */
 import type { ProxyConfig } from './config.js';
 
@@ -21,6 +21,14 @@ export type TurnQueue = Readonly<{
   waiting(): number;
 }>;
 
+/** What an ordinary client holds at once. */
+const FEW = 8;
+/**
+ * The last of the connections (an eighth of a share) are for those that hold none, as many before them for
+ * those that hold few: percent times eight.
+ */
+const LAST_PART = 800;
+
 type Waiting = Readonly<{ go: () => void; caps: Caps }>;
 
 export function createTurnQueue(): TurnQueue {
@@ -34,9 +42,13 @@ export function createTurnQueue(): TurnQueue {
   const mayTake = (client: string, caps: Caps): boolean => {
     const max = caps.upstreamConnections;
     if (busy >= max) return false;
-    const share = Math.floor((max * caps.addressShare) / 100);
-    // Below its share any free connection will do; above it as many as a share must stay free for the others.
-    return (holders.get(client) ?? 0) < Math.max(1, share) || busy < max - Math.min(share, max >> 1);
+    const free = max - busy;
+    const mine = holders.get(client) ?? 0;
+    if (mine === 0) return true;
+    // So that a lone one leaves its share free, and many large ones leave some all the same.
+    if (mine * caps.addressShare >= free * (100 - caps.addressShare)) return false;
+    const last = Math.floor((max * caps.addressShare) / LAST_PART);
+    return free > (mine < FEW ? last : 2 * last);
   };
   const hold = (client: string): void => {
     busy++;

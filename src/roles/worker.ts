@@ -178,17 +178,17 @@ function registerGauges(gauged: Gauged): void {
     ['held_body_bytes', 'Bytes of request bodies held back for judging.', () => gate.stats().heldBytes],
     [
       'held_body_refused',
-      'Requests refused since too many bodies were held.',
+      'Requests cut off since too many bodies were held.',
       () => gate.stats().heldRefused,
     ],
     [
       'held_body_refused_address',
-      'Requests refused since one address had too many body bytes held.',
+      'Requests cut off since one address had too many body bytes held.',
       () => gate.stats().heldRefusedAddress,
     ],
     [
       'requests_refused_address',
-      'Requests refused since one address had too many under way.',
+      'Requests and tunnels refused since one address had too many under way.',
       () => gate.stats().addressRefused,
     ],
     [

@@ -125,7 +125,10 @@ t.test('`tidegate check` names what is wrong with a certificate', { skip }, asyn
 });
 
 t.test('D01 over TLS: clients that leave', { skip }, async (test) => {
-  const at = await secure(test, { caps: { upstreamConnections: 4, addressShare: 1 } });
+  const at = await secure(test, {
+    caps: { upstreamConnections: 4, addressShare: 1 },
+    timeouts: { halfClosed: '1500ms' },
+  });
   at.up.script = (_seen, socket) => {
     socket.write('HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n');
     // A client that closes in order is noticed by the first bytes that it does not take any more.
@@ -154,6 +157,14 @@ t.test('D01 over TLS: clients that leave', { skip }, async (test) => {
   half.end();
   const answer = await half.read();
   test.equal(answer.text(), 'late but whole', 'a half-closed client still reads its answer');
+  at.up.keep = false;
+  at.up.script = () => undefined;
+  const done = at.up.completed;
+  const closed = await RawConnection.openTls(at.gate.port, tls);
+  await closed.send(request());
+  test.ok(await until(() => at.up.completed === done + 1), 'another waits for its answer');
+  closed.end();
+  test.ok(await until(() => at.up.open === 0), 'and does not hold its place', { open: at.up.open });
   at.up.script = undefined;
   test.equal((await exchange(at.gate.port, request(), { tls })).status, 200, 'the next client is served');
 });

@@ -163,3 +163,36 @@ t.test('D01 (e): a half-closed client still reads its answer', async (test) => {
   test.equal(answer.status, 200, 'answered');
   test.equal(answer.text(), 'late but whole', 'whole');
 });
+
+t.test('D01 (e): a client that has closed its side does not hold its place', async (test) => {
+  const at = await bench(test, { timeouts: { halfClosed: '300ms' } });
+  at.up.script = (seen, socket) => {
+    if (seen.target === '/quiet') socket.write('HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n');
+    return undefined;
+  };
+  const clients = await Promise.all(Array.from({ length: 20 }, () => RawConnection.open(at.gate.port)));
+  for (const [n, client] of clients.entries())
+    await client.send(request({ target: n % 2 === 0 ? '/silent' : '/quiet' }));
+  test.ok(await until(() => at.up.completed === 20), 'all are at the origin');
+  for (const client of clients) client.end();
+  const free = await until(() => at.up.open === 0);
+  test.ok(free, "the origin's connections are free again", { open: at.up.open });
+  const aborts = () => at.gate.events(({ clientAborted }) => clientAborted === true).length;
+  test.ok(await until(() => aborts() === 20), 'each is logged as a client abort', { aborts: aborts() });
+  at.up.script = (_seen, socket) => {
+    socket.write('HTTP/1.1 200 OK\r\nContent-Length: 15\r\n\r\n');
+    let sent = 0;
+    const timer = setInterval(() => {
+      socket.write('x');
+      if (++sent === 15) clearInterval(timer);
+    }, 60);
+    return undefined;
+  };
+  const reader = await RawConnection.open(at.gate.port);
+  await reader.send(request());
+  reader.end();
+  const answer = await reader.read({ timeoutMs: 10_000 });
+  test.equal(answer.text(), 'x'.repeat(15), 'one that reads on gets all of a slow answer');
+  at.up.script = undefined;
+  await passes(test, 'the next client is served', at, {});
+});

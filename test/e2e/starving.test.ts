@@ -52,6 +52,19 @@ t.test('an address that reads nothing leaves room at the origin for the others',
   clients.forEach((client) => client.reset());
 });
 
+t.test('hundreds of long polls do not stop the site', async (test) => {
+  const at = await bench(test, { ...TRUSTED, workers: 1 });
+  at.up.script = () => undefined;
+  const polls = await Promise.all(
+    Array.from({ length: 300 }, (_, n) => deaf(at, 1, from(`198.51.100.${n % 250}`, { target: '/poll' }))),
+  );
+  test.ok(await until(() => at.up.completed === 300, 20_000), 'all are at the origin');
+  at.up.script = () => ok('fine');
+  const answer = await exchange(at.gate.port, from('192.0.2.2'), { timeoutMs: 10_000 });
+  test.equal(answer.status, 200, 'another client is served meanwhile');
+  polls.flat().forEach((client) => client.reset());
+});
+
 t.test('over TLS too, a client that takes nothing is cut off', { skip: noCertificates }, async (test) => {
   const { cert, key } = makeCertificate();
   const listen = [{ address: '127.0.0.1:0', tls: { cert: 'cert.pem', key: 'key.pem' } }];
@@ -107,6 +120,31 @@ t.test('one address may not have any number of requests under way', async (test)
   clients.forEach((client) => client.reset());
 });
 
+t.test('tunnels of one address are counted apart from its requests', async (test) => {
+  const caps = { tunnelsPerAddress: 3, perAddress: 2 };
+  const at = await bench(test, { ...TRUSTED, caps });
+  at.up.onHead = () =>
+    'HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n';
+  const headers = [
+    ['Connection', 'Upgrade'],
+    ['Upgrade', 'websocket'],
+    ['Sec-WebSocket-Version', '13'],
+    ['Sec-WebSocket-Key', 'dGhlIHNhbXBsZSBub25jZQ=='],
+  ] as const;
+  const bytes = from('192.0.2.1', { headers });
+  const open = await deaf(at, 3, bytes);
+  test.ok(await until(async () => (await gauge(at, 'requests_in_flight')) === 3), 'three are open');
+  const fourth = await exchange(at.gate.port, bytes, { timeoutMs: 10_000 });
+  test.equal(fourth.status, 429, 'one more is refused');
+  const other = await deaf(at, 1, from('192.0.2.2', { headers }));
+  test.ok(await until(async () => (await gauge(at, 'requests_in_flight')) === 4), 'not for another address');
+  at.up.onHead = undefined;
+  const answer = await exchange(at.gate.port, from('192.0.2.1'), { timeoutMs: 10_000 });
+  test.equal(answer.status, 200, 'its requests go on');
+  for (const client of [...open, ...other]) client.reset();
+  test.ok(await until(async () => (await gauge(at, 'requests_in_flight')) === 0), 'and all are given back');
+});
+
 t.test('unfinished bodies of one address leave room for the bodies of others', async (test) => {
   const body = { structured: '1MB', heldTotal: '4MB', heldPerAddress: '2MB' };
   const at = await bench(test, { ...TRUSTED, body });
@@ -114,8 +152,8 @@ t.test('unfinished bodies of one address leave room for the bodies of others', a
   const part = from('192.0.2.1', { method: 'POST', framing: 'none', headers });
   const unfinished = Buffer.concat([part, Buffer.from(`["${'a'.repeat(600_000)}`)]);
   const clients = await deaf(at, 8, unfinished);
-  const refused = () => at.gate.events(({ status }) => status === 429).length;
-  test.ok(await until(() => refused() === 5, 10_000), 'what goes beyond its part is refused');
+  const refused = () => at.gate.events(({ status }) => status === 503).length;
+  test.ok(await until(() => refused() === 5, 10_000), 'what goes beyond its part is cut off');
   test.ok((await gauge(at, 'held_body_bytes')) <= 2 * 1024 * 1024, 'so much is held');
   const answer = await exchange(
     at.gate.port,
@@ -123,6 +161,14 @@ t.test('unfinished bodies of one address leave room for the bodies of others', a
     { timeoutMs: 10_000 },
   );
   test.equal(answer.status, 200, 'another address posts');
+  const small = { body: '{"a":1}', headers: [JSON_TYPE] } as const;
+  const own = await exchange(at.gate.port, from('192.0.2.1', small), { timeoutMs: 10_000 });
+  test.equal(own.status, 200, 'and so does the same one, when it is little');
+  const answers = await Promise.all(
+    clients.map((client) => client.read({ timeoutMs: 1000 }).catch(() => undefined)),
+  );
+  const cut = answers.find((one) => one?.status === 503);
+  test.match(cut?.header('retry-after'), /^[1-9]/, 'whoever is cut off is told when to come back');
   clients.forEach((client) => client.reset());
   test.ok(await until(async () => (await gauge(at, 'held_body_bytes')) === 0), 'nothing is left');
 });
