@@ -236,26 +236,6 @@ t.test('the local stand-in is warm: what passed before the outage counts', async
   t.equal(told, 10);
 });
 
-t.test('a request with two policies is judged in well under 20 µs', async (t) => {
-  const { limiter } = setUp({
-    policies: [
-      { name: 'ingress', limit: '1000000/s' },
-      { name: 'api', match: { path: '/api/**' }, limit: '1000000/s' },
-    ],
-  });
-  const request = facts({ path: '/api/x' });
-  for (let call = 0; call < 20_000; call++) await limiter.judge(request, undefined);
-  let perCallUs = Infinity;
-  // The best of several rounds: a busy machine slows some of them, not the code.
-  for (let round = 0; round < 10; round++) {
-    const startMs = performance.now();
-    for (let call = 0; call < 5_000; call++) void limiter.judge(request, undefined);
-    perCallUs = Math.min(perCallUs, ((performance.now() - startMs) * 1000) / 5_000);
-  }
-  t.comment(`${perCallUs.toFixed(2)} µs`);
-  t.ok(perCallUs < 20);
-});
-
 t.test('config: what does not fit is refused with what would', async (t) => {
   const rows: [config: object, says: RegExp][] = [
     [{ policies: [{ name: 'p', limit: 'often' }] }, /5\/min/],

