@@ -3,7 +3,7 @@ import { limitsSection } from './config.js';
 import { encodeIdentity } from './key.js';
 import type { CounterStore } from './limiter-contract.js';
 import { memoryStore } from './stores/memory.js';
-import { facts, off, only, setUp, type Sent } from './testing-limiter.js';
+import { off, only, setUp, type Sent } from './testing-limiter.js';
 
 t.test('shipped policies', async (t) => {
   const rows: [
