@@ -6,6 +6,7 @@ import { claimedRequest } from '../identity/claimed.js';
 import { createIdentities } from '../identity/index.js';
 import { createInspector, type CounterStore, type LimitsInspector, type LimitsOf } from '../limits/index.js';
 import { cleanPath } from '../proxy/facts.js';
+import { canonicalHost, createSiteLookup } from '../proxy/host.js';
 import type { Log } from './engines.js';
 import type { WithStore } from './operator-store.js';
 
@@ -17,6 +18,9 @@ export type LimitsViewDeps = Readonly<{
   note: Log;
 }>;
 
+const siteOf = (config: Config, host: string): string | undefined =>
+  createSiteLookup(config.sites)(canonicalHost(host) ?? '');
+
 export function limitsView(deps: LimitsViewDeps): Pick<AdminState, 'limits' | 'resetLimits'> {
   type Opened = Readonly<{ inspector: LimitsInspector; of: LimitsOf }>;
   const open = (ask: LimitsAsk, store: CounterStore): Opened => {
@@ -27,7 +31,9 @@ export function limitsView(deps: LimitsViewDeps): Pick<AdminState, 'limits' | 'r
     if (policy !== undefined && !inspector.policies.includes(policy))
       throw new Fault('POLICY_UNKNOWN', { name: policy, known: inspector.policies.join(', ') });
     const path = ask.path === undefined ? {} : { path: cleanPath(ask.path.split('?', 1)[0]!) };
-    const claimed = claimedRequest({ ...ask, ...path }, config.identity, config.ipv6Prefix);
+    const site = ask.site ?? (ask.host === undefined ? undefined : siteOf(config, ask.host));
+    const named = site === undefined ? {} : { site };
+    const claimed = claimedRequest({ ...ask, ...path, ...named }, config.identity, config.ipv6Prefix);
     if (claimed === undefined) throw new Fault('ADDRESS_UNREADABLE', { text: ask.ip ?? '' });
     const matching = [ask.path, ask.method, ask.host, ask.site].some((value) => value !== undefined);
     return { inspector, of: { ...claimed, policy, matching } };

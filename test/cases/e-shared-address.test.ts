@@ -6,6 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { bench, SQLI, type Bench } from '../support/case.js';
 import type { Pair } from '../support/bytes.js';
+import { EchoUpstream } from '../support/echo-upstream.js';
 import { exchange, RawConnection, request, type Answer } from '../support/raw-client.js';
 
 const PEOPLE = 50;
@@ -144,4 +145,44 @@ t.test('E06: shared address, with the shipped ingress by address', async (test) 
   });
   const stranger = await exchange(at.gate.port, request({ target: '/' }));
   test.equal(stranger.status, 401, 'no ban of the address');
+});
+
+t.test('one client that has a session set on each visit stays one client', async (test) => {
+  const at = await bench(test, { workers: 1, limits: {} });
+  at.up.keep = false;
+  let made = 0;
+  at.up.onHead = (seen) => {
+    const set = seen.header('cookie') === undefined ? `Set-Cookie: sid=minted-${made++}; Path=/\r\n` : '';
+    return `HTTP/1.1 200 OK\r\n${set}Content-Length: 2\r\n\r\nok`;
+  };
+  const startMs = Date.now();
+  let passed = 0;
+  for (let round = 0; round < 150; round++) {
+    const minted = await exchange(at.gate.port, request({ target: '/mint' }));
+    const given = /sid=[^;]+/.exec(minted.header('set-cookie') ?? '')?.[0] ?? 'sid=none';
+    const again = await exchange(at.gate.port, request({ target: '/', headers: [['Cookie', given]] }));
+    passed += served([minted.status, again.status]);
+  }
+  const windows = Math.ceil((Date.now() - startMs) / 10_000);
+  test.ok(passed <= 60 * windows, 'no more than the limit in each of its windows', { passed, windows });
+});
+
+t.test('a lid on an endpoint holds over its spellings and the hosts of a wildcard', async (test) => {
+  const lid = { name: 'lid', match: { method: 'POST', path: '/sign-in' }, by: { all: ['site', 'path'] } };
+  const up = await EchoUpstream.start();
+  test.teardown(() => up.close());
+  const at = await bench(test, {
+    workers: 1,
+    sites: [{ name: 'shop', hosts: ['*.shop.test'], upstreams: [up.url] }],
+    limits: { policies: [{ name: 'ingress', enabled: false }, { ...lid, limit: '10/h' }] },
+  });
+  const spelled = ['/sign-in;v=', '/SIGN-in;v=', '/sign-in.json;v=', '//sign-in;v=', '/sign%2Din/;v='];
+  const statuses: number[] = [];
+  for (let n = 0; n < 40; n++) {
+    const target = `${spelled[n % spelled.length]}${n}`;
+    const sent = request({ method: 'POST', target, host: `h${n}.shop.test`, body: 'a=1' });
+    const answer = await exchange(at.gate.port, sent);
+    statuses.push(answer.status);
+  }
+  test.equal(served(statuses), 10, 'ten of forty', { statuses });
 });
