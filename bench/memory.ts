@@ -38,6 +38,7 @@ async function main(): Promise<void> {
     JSON.stringify({
       listen: '127.0.0.1:0',
       workers: 1,
+      workerHeap: process.env.WORKER_HEAP ?? 'fast',
       trustedProxies: ['127.0.0.1/32'],
       sites: [{ name: 'bench', hosts: ['*'], upstreams: [`http://127.0.0.1:${port}`] }],
       admin: { listen: '127.0.0.1:0' },

@@ -40,10 +40,15 @@ type Place = { readonly index: number; deaths: number };
 const KILL_WAIT_MS = 2_000;
 const LOOK_MS = 20;
 /**
- * V8 lets garbage pile up to tens of MB before it first looks at old objects, and gives none of it back. Here
- * it looks at 32 MB, and from then on whenever the heap has grown by 50 %; no flag limits the heap.
+ * V8 lets garbage pile up to tens of MB before it first looks at old objects, and gives none of it back. With
+ * `lean` it looks at 32 MB, and from then on whenever the heap has grown by 50 %; no flag limits the heap.
  */
-const HEAP_FLAGS = ['--max-semi-space-size=4', '--initial-old-space-size=32', '--heap-growing-percent=50'];
+const HEAP_FLAGS = {
+  fast: ['--max-semi-space-size=16'],
+  lean: ['--max-semi-space-size=4', '--initial-old-space-size=32', '--heap-growing-percent=50'],
+} as const;
+
+export type WorkerHeap = keyof typeof HEAP_FLAGS;
 
 /** glibc would hold free memory in an arena for each thread; musl takes no notice. */
 const ARENAS = { MALLOC_ARENA_MAX: process.env['MALLOC_ARENA_MAX'] ?? '2' };
@@ -51,10 +56,10 @@ const ARENAS = { MALLOC_ARENA_MAX: process.env['MALLOC_ARENA_MAX'] ?? '2' };
 /**
  * `script` is what each fork runs, with the options that Node itself was started with (a loader for .ts …).
  */
-export function createFleet(script: string, hooks: FleetHooks): Fleet {
+export function createFleet(script: string, heap: WorkerHeap, hooks: FleetHooks): Fleet {
   const members = new Map<number, { member: Member; worker: Worker }>();
   let stopping = false;
-  const execArgv = [...process.execArgv, ...HEAP_FLAGS];
+  const execArgv = [...process.execArgv, ...HEAP_FLAGS[heap]];
   cluster.setupPrimary({ exec: script, execArgv, args: [], serialization: 'json', silent: false });
 
   const open = (place: Place): void => {

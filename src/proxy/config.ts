@@ -61,6 +61,12 @@ export const proxyShape = {
       ),
     )
     .describe('Where the gate listens: one address, or a list of { address, tls, proxyProtocol }.'),
+  workerHeap: z
+    .enum(['fast', 'lean'])
+    .default('fast')
+    .describe(
+      'lean: a worker collects garbage sooner and stays about 50 MB smaller, but serves a tenth to a third less.',
+    ),
   workers: z
     .union([z.literal('auto'), z.int().min(1).max(256)])
     .default('auto')

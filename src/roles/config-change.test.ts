@@ -9,6 +9,7 @@ const config = (more = ''): Config => parseConfig(`${BASE}${more}`, '/tmp/gate.y
 const cases = [
   { name: 'nothing changed', next: '', waiting: [] },
   { name: 'the mode is taken over', next: 'mode: observe\n', waiting: [] },
+  { name: 'another heap of the workers waits', next: 'workerHeap: lean\n', waiting: ['workerHeap'] },
   { name: 'another number of workers waits', next: 'workers: 7\n', waiting: ['workers'] },
   { name: 'another address waits', next: 'listen: "127.0.0.1:1234"\n', waiting: ['listen'] },
   { name: 'the log waits', next: 'log: { passed: false }\n', waiting: ['log'] },

@@ -8,6 +8,7 @@ type KeyPath = readonly [section: keyof Config, key?: string];
 /** Sockets, the log's queue and the tables the workers share are opened once. */
 const FIXED: readonly KeyPath[] = [
   ['workers'],
+  ['workerHeap'],
   ['admin'],
   ['log'],
   ['metrics'],
@@ -25,12 +26,13 @@ export function carryOver(running: Config, next: Config): { config: Config; wait
   // Certificates are read again and may lie elsewhere by now.
   const sameSockets = socketsOf(running) === socketsOf(next);
   if (!sameSockets) waiting.unshift('listen');
-  const { workers, admin, log, metrics } = running;
+  const { workers, workerHeap, admin, log, metrics } = running;
   const { observed, stateDir } = running.reputation;
   const config: Config = {
     ...next,
     listen: sameSockets ? next.listen : running.listen,
     workers,
+    workerHeap,
     admin,
     log,
     metrics,

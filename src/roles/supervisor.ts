@@ -119,7 +119,8 @@ class Supervision implements Supervisor {
     await this.observed.start();
     const admin = await this.openAdmin(token);
     const workers = this.workerCount();
-    this.fleet = createFleet(WORKER_SCRIPT, { onOpen: this.onOpen, onGone: this.onGone });
+    const hooks = { onOpen: this.onOpen, onGone: this.onGone };
+    this.fleet = createFleet(WORKER_SCRIPT, this.config.workerHeap, hooks);
     this.fleet.start(workers);
     this.heartbeat.start();
     const settled = (): boolean => this.fatal !== undefined || this.roster.ready().length >= workers;
