@@ -12,7 +12,7 @@ keep() { tee /dev/stderr | node dist/bench/results.js "$1"; }
   echo "Made by \`make bench\` $made."
   echo "The proxy alone on one core, load and origin on the other; medians of several rounds in turn. Take ratios."
   node dist/bench/throughput.js
-  node --expose-gc dist/bench/stages.js
+  node dist/bench/stages.js
 } | keep speed
 node dist/bench/memory.js | keep memory
 # SERIES: recorded requests a minute (`minute,count`, gzip), beside the random schedules.

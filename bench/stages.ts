@@ -1,6 +1,6 @@
 /**
- * Pipeline time of an allowed GET and a 1 KB JSON POST by stage, in one process without network, and the
- * memory of the engines after 50 000 distinct addresses.
+ * Pipeline time of an allowed GET and a 1 KB JSON POST by stage, in one process without network.
+ * Each request has a target of its own: those found clean before are remembered, and would flatter the rules.
  */
 import path from 'node:path';
 import { systemClock } from '../src/core/clock.js';
@@ -63,15 +63,15 @@ reputation: { asn: { database: deploy/demo/asn-sample.mmdb } }
     hashKey: 'bench',
   });
   const { snapshot } = engines;
-  const facts = (peer: string, post: boolean): RequestFacts =>
+  const facts = (round: number, post: boolean): RequestFacts =>
     buildFacts(
       {
         requestId: 'r',
         receivedAtMs: Date.now(),
         method: post ? 'POST' : 'GET',
-        target: '/products/42?page=2&sort=price',
+        target: `/products/${round}?page=${round % 90}&sort=price`,
         httpVersion: '1.1',
-        peer,
+        peer: `198.51.100.${round % 250}`,
         proxied: undefined,
         scheme: 'http',
         rawHeaders: post
@@ -87,7 +87,7 @@ reputation: { asn: { database: deploy/demo/asn-sample.mmdb } }
     const totals: number[] = [];
     const stages: number[][] = [[], [], [], []];
     for (let round = 0; round < ROUNDS; round++) {
-      const request = facts(`198.51.100.${round % 250}`, post);
+      const request = facts(round, post);
       const startedMs = performance.now();
       const run = snapshot.pipeline.open(request);
       await snapshot.pipeline.head(run);
@@ -108,16 +108,6 @@ reputation: { asn: { database: deploy/demo/asn-sample.mmdb } }
       `| ${post ? 'POST, 1 KB JSON' : 'GET'} | ${median(totals).toFixed(1)} | ${p99} | ${by} |\n`,
     );
   }
-  for (let index = 0; index < 50_000; index++) {
-    const request = facts(`10.${index >> 16}.${(index >> 8) & 255}.${index & 255}`, false);
-    await snapshot.pipeline.head(snapshot.pipeline.open(request));
-  }
-  global.gc?.();
-  const { rss, heapUsed } = process.memoryUsage();
-  const mb = (bytes: number): string => (bytes / 1024 ** 2).toFixed(0);
-  process.stdout.write(
-    `\nAfter 50 000 distinct addresses, store and worker in one process: ${mb(rss)} MB resident, ${mb(heapUsed)} MB heap.\n`,
-  );
   await engines.close();
 }
 

@@ -62,4 +62,7 @@ export type Finding = Readonly<{
   delayMs?: number;
 }>;
 
+/** What a source earned by its own earlier refusals; of a shared address, by anybody's behind it. */
+export const OBSERVED_ID = 'OBSERVED';
+
 export const NO_FINDINGS: readonly Finding[] = Object.freeze([]);

@@ -5,7 +5,7 @@
  */
 import type { Decision } from '../core/decision.js';
 import type { Action } from '../core/event.js';
-import type { Finding } from '../core/finding.js';
+import { OBSERVED_ID, type Finding } from '../core/finding.js';
 import type { DecisionConfig } from './config.js';
 
 const PASS: Decision = Object.freeze({
@@ -36,7 +36,6 @@ export function decide(
 
 /** A lone weak match is not enough where only the observed score lifts it to the threshold. */
 const FIRM_SEVERITY = 3;
-const OBSERVED_ID = 'OBSERVED';
 
 /**
  * What one visitor behind a shared address did must not turn every odd phrase of the others into an attack:

@@ -9,7 +9,7 @@ import { LRUCache } from 'lru-cache';
 import { canonicalAddress } from '../core/address.js';
 import type { Channel } from '../core/channel.js';
 import type { Clock } from '../core/clock.js';
-import type { Finding } from '../core/finding.js';
+import { OBSERVED_ID, type Finding } from '../core/finding.js';
 import type { ReputationConfig } from './config.js';
 import type { Reputation } from './contract.js';
 import { asObservedEntry } from './observed-state.js';
@@ -146,7 +146,7 @@ function hostingNote({ number, organization }: AsnRecord, points: number): Note 
 function observedNote(score: number): Note {
   const points = Math.min(100, Math.round(score));
   const message = `Earlier refusals left this source an observed score of ${points}.`;
-  return { id: 'OBSERVED', points, message };
+  return { id: OBSERVED_ID, points, message };
 }
 
 /** Takes over what the supervisor knows, now and from then on. */

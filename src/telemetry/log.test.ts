@@ -95,7 +95,7 @@ t.test(
 
 t.test(
   'a full device loses lines, memory stays bounded, nothing throws',
-  { skip: !existsSync('/dev/full') },
+  { skip: existsSync('/dev/full') ? false : 'this system has no /dev/full' },
   async (test) => {
     const said: string[] = [];
     const small = { ...config, queueEvents: 100 };
