@@ -3,6 +3,7 @@
  * changes meaning.
  */
 import type { Finding } from './finding.js';
+import type { LimitUse } from './observation.js';
 
 export const STAGES = ['reputation', 'limits', 'headers', 'rules', 'decision', 'telemetry'] as const;
 export type StageName = (typeof STAGES)[number];
@@ -36,6 +37,10 @@ export type DecisionEvent = {
     session?: string;
     apiKey?: string;
     user?: string;
+    /** Hash over the names of the header fields in their order: the same client software, the same hash. */
+    headerHash?: string;
+    /** TLS client fingerprint, where the gate terminates TLS and computes it. */
+    ja4?: string;
   };
   method: string;
   /** Without the query; cut to 1 KiB. */
@@ -66,6 +71,8 @@ export type DecisionEvent = {
   clientAborted?: boolean;
   /** Milliseconds for which the gate made it wait: a shaping limit, or the ladder's throttle. */
   delayedMs?: number;
+  /** The limit that is used up most, from 60 % on; absent below. */
+  near?: LimitUse;
   /** `whole`, `streamed` or absent: how the body was inspected. */
   bodyInspection?: string;
   error?: string;

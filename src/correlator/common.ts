@@ -1,0 +1,17 @@
+/** What the config of every detector has, beside its own thresholds. */
+import { z } from 'zod';
+
+export const detectorShape = (banAt: number, mode: 'enforce' | 'observe' = 'enforce') => ({
+  mode: z
+    .enum(['enforce', 'observe', 'off'])
+    .default(mode)
+    .describe('What its bans do: refuse, or only write down that they would; `off`: it does not look.'),
+  banAt: z
+    .number()
+    .min(0)
+    .max(1)
+    .default(banAt)
+    .describe('Confidence from which its suspects are banned; below, their observed score rises.'),
+});
+
+export type DetectorSettings = Readonly<{ mode: 'enforce' | 'observe' | 'off'; banAt: number }>;

@@ -1,0 +1,12 @@
+/** All detectors, in one visible list. */
+import type { CorrelatorConfig } from '../config.js';
+import type { DetectorSettings } from '../common.js';
+import type { Detector } from '../detector.js';
+
+export type Listed = Readonly<{ settings: DetectorSettings; detector: Detector }>;
+
+/** Those that are not `off`. */
+export function createDetectors(_config: CorrelatorConfig['detectors']): readonly Listed[] {
+  const all: readonly Listed[] = [];
+  return all.filter(({ settings }) => settings.mode !== 'off');
+}
