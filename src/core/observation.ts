@@ -14,7 +14,13 @@ export const REFUSALS = ['none', 'ban', 'limit', 'rules', 'score', 'unread'] as 
 export type Refusal = (typeof REFUSALS)[number];
 
 /** How near the closest limit is; only set from 60 % of it on. */
-export type LimitUse = Readonly<{ policy: string; by: string; used: number; limit: number; windowMs: number }>;
+export type LimitUse = Readonly<{
+  policy: string;
+  by: string;
+  used: number;
+  limit: number;
+  windowMs: number;
+}>;
 
 export type Observation = Readonly<{
   /** When the request came, milliseconds since the epoch. */

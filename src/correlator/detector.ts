@@ -19,7 +19,8 @@ export const DETECTOR_NAMES = [
 export type DetectorName = (typeof DETECTOR_NAMES)[number];
 
 /** Survives JSON. */
-export type Saved = null | string | number | boolean | readonly Saved[] | Readonly<{ [key: string]: Saved }>;
+export type Saved =
+  null | string | number | boolean | readonly Saved[] | Readonly<{ [key: string]: Saved }>;
 
 export type DetectorPart = Readonly<{
   /** Never one of a banned or allowlisted source. Times may run back by `correlator.lateness`. */
@@ -39,7 +40,17 @@ export type Suspect = Readonly<{
 /** A request that was served well, as the blast guard remembers it. */
 export type GoodRequest = Pick<
   Observation,
-  'site' | 'ip' | 'key' | 'asn' | 'userAgent' | 'session' | 'apiKey' | 'headerHash' | 'ja4' | 'method' | 'path'
+  | 'site'
+  | 'ip'
+  | 'key'
+  | 'asn'
+  | 'userAgent'
+  | 'session'
+  | 'apiKey'
+  | 'headerHash'
+  | 'ja4'
+  | 'method'
+  | 'path'
 >;
 
 export type Detection = Readonly<{
