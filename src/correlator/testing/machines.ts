@@ -1,6 +1,6 @@
 /**
- * Honest machines that look like bots because they are: the monitoring probe, the partner's nightly batch, the
- * search engine's crawler. All must stay unbanned.
+ * Honest machines that look like bots because they are: the monitoring probe, the partner's nightly batch,
+ * the search engine's crawler. All must stay unbanned.
  */
 import type { Observation } from '../../core/observation.js';
 import { type Client, ipv4, openScene, span, type Span } from './scene.js';

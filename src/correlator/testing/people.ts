@@ -3,7 +3,8 @@
  * whose customers change theirs, the launch that brings thousands of strangers. All must stay unbanned.
  */
 import type { Observation } from '../../core/observation.js';
-import { type Client, ipv4, OFFICE_BROWSER, openScene, PHONES, type Scene, span, type Span } from './scene.js';
+import type { Client, Scene, Span } from './scene.js';
+import { ipv4, OFFICE_BROWSER, openScene, PHONES, span } from './scene.js';
 import { visit } from './visit.js';
 
 /**
@@ -33,7 +34,7 @@ export function office(over: Partial<Span> = {}, people = 40): Observation[] {
   return scene.sorted();
 }
 
-/** The carrier's exits: some hundred IPv4 of its NAT, and two /40s of IPv6, one /64 for each phone and hour. */
+/** Its exits: thousands of IPv4 of its NAT, and two /40s of IPv6, one /64 for each phone and hour. */
 function carrierAddress({ dice }: Scene): string {
   if (dice.chance(0.35)) return `100.${64 + dice.int(4)}.${dice.int(12)}.${1 + dice.int(200)}`;
   const block = dice.pick(['a0', 'b1']);
@@ -80,9 +81,9 @@ const LANDING = ['/launch', '/p/9000', '/cart'] as const;
 const APP_CALLS = ['/api/v2/bootstrap', '/api/v2/launch', '/api/v2/products/9000', '/api/v2/cart'] as const;
 
 /**
- * A product goes on sale: thousands of new addresses of many networks within minutes, most of them through the
- * same three URLs, half with the app version that came out for it and that nobody had before. Sessions are
- * new, logins pile up, and more people than usual mistype.
+ * A product goes on sale: thousands of new addresses of many networks within minutes, most of them through
+ * the same three URLs, half with the app version that came out for it and that nobody had before. Sessions
+ * are new, logins pile up, and more people than usual mistype.
  */
 export function launch(over: Partial<Span> = {}, people = 3000): Observation[] {
   const of = span(over);
