@@ -5,6 +5,7 @@
 import { z } from 'zod';
 import { adminSection } from '../admin/config.js';
 import { kafkaSection } from '../bus/config.js';
+import { bansSection } from '../controls/config.js';
 import { decisionSection } from '../decision/config.js';
 import { headersSection } from '../headers/config.js';
 import { identitySection } from '../identity/config.js';
@@ -20,6 +21,7 @@ export const configSchema = z.strictObject({
   ...proxyShape,
   identity: identitySection,
   reputation: reputationSection,
+  bans: bansSection,
   limits: limitsSection,
   headers: headersSection,
   rules: rulesSection,

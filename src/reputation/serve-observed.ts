@@ -29,6 +29,8 @@ export type ObservedServer = {
   attach(channel: Channel): () => void;
   /** Reads the saved scores; a damaged file is a warning. Never throws. */
   start(): Promise<void>;
+  /** As a worker's raise: `key` as in `ClientFacts`, points from 0 to 100. */
+  raise(key: string, points: number): void;
   /** Saves once more. */
   close(): Promise<void>;
   scores: ObservedScores;
@@ -51,8 +53,10 @@ export function serveObserved(config: ReputationConfig, deps: ServeObservedDeps)
   const raised = (body: unknown): void => {
     // A raise is [key, points, time]: the same shape as an entry, points being at most 100.
     const entry = asObservedEntry(body);
-    if (entry === undefined) return;
-    dirty.set(entry[0], scores.raise(entry[0], entry[1], deps.clock.nowMs()));
+    if (entry !== undefined) raise(entry[0], entry[1]);
+  };
+  const raise = (key: string, points: number): void => {
+    dirty.set(key, scores.raise(key, points, deps.clock.nowMs()));
     if (dirty.size >= BATCH_MAX) flush();
   };
   const save = (): Promise<void> => {
@@ -70,6 +74,7 @@ export function serveObserved(config: ReputationConfig, deps: ServeObservedDeps)
 
   return {
     scores,
+    raise,
     attach(channel) {
       channels.add(channel);
       channel.on(TOPIC_RAISE, raised);

@@ -3,7 +3,11 @@ import type { Channel } from '../core/channel.js';
 import { createNetworkSet } from '../core/address.js';
 import { steadyClock, type Clock } from '../core/clock.js';
 import type { Fault } from '../core/errors.js';
+import { NO_FINDINGS } from '../core/finding.js';
+import { headerHash } from '../core/header-hash.js';
 import type { Config } from '../config/schema.js';
+import type { BanSet } from '../controls/ban-set.js';
+import { createBanJudge, type BanJudge } from '../controls/judge-bans.js';
 import { createHeaderScoring } from '../headers/score.js';
 import type { FieldReader, Identities } from '../core/identity.js';
 import { createIdentities } from '../identity/index.js';
@@ -49,6 +53,8 @@ export type EngineDeps = Readonly<{
   ruleCounts?: RuleCounts;
   /** Compiled rules, kept from one config to the next. */
   ruleCache?: RuleCache;
+  /** The bans in force; without it there are none. */
+  bans?: () => BanSet;
   onFault?: (fault: Fault) => void;
 }>;
 
@@ -104,7 +110,8 @@ export async function buildEngines(config: Config, deps: EngineDeps): Promise<En
     nowMs: clock.nowMs,
     onProblem: (message) => log('warn', message),
   });
-  const pipeline = createPipeline(stagesOf({ reputation, limiter, scoreHeaders, rules }), {
+  const bans = banJudge(deps, identities);
+  const pipeline = createPipeline(stagesOf({ reputation, bans, limiter, scoreHeaders, rules }), {
     pipeline: config.pipeline,
     decision: config.decision,
     observes: (site) => observing.has(site),
@@ -140,6 +147,18 @@ export async function buildEngines(config: Config, deps: EngineDeps): Promise<En
   };
 }
 
+function banJudge({ bans, clock }: EngineDeps, identities: Identities): BanJudge {
+  if (bans === undefined) return () => NO_FINDINGS;
+  return createBanJudge(bans, {
+    nowMs: clock.nowMs,
+    readers: {
+      session: (facts) => identities.read('session', facts, undefined),
+      apiKey: (facts) => identities.read('apiKey', facts, undefined),
+      headers: (facts) => headerHash(facts.rawHeaders),
+    },
+  });
+}
+
 type Startable = { start(): Promise<void>; close(): void | Promise<void> };
 
 /** One after the other; where one cannot start, all are closed again. Answers what closes them. */
@@ -156,11 +175,17 @@ async function startAll(parts: readonly Startable[]): Promise<() => Promise<void
   return close;
 }
 
-/** Only rules raise a source's score: never a limit, a list, or our own 4xx for what could not be read. */
+/**
+ * Only rules raise a source's score: never a limit, a list, a ban, or our own 4xx for what could not be read.
+ * A ban that is only observed changes nothing here either.
+ */
 function raiseFor(run: Run, reputation: Reputation, points: number): void {
   const decision = run.decision;
   if (decision?.action !== 'block' || decision.ruleIds.length === 0) return;
-  if (run.found[0]!.some((finding) => finding.kind === 'allow' || finding.kind === 'deny')) return;
+  const listed = run.found[0]!.some(
+    ({ kind, observed }) => kind === 'allow' || (kind === 'deny' && observed !== true),
+  );
+  if (listed) return;
   reputation.raise(run.facts.client, points);
 }
 

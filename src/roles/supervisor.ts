@@ -12,18 +12,17 @@ import { createRetired, gaugeIn } from '../cluster/retired.js';
 import { createRoster, type WorkerState } from '../cluster/roster.js';
 import { loadConfig } from '../config/load.js';
 import type { Config } from '../config/schema.js';
-import { steadyClock, systemClock } from '../core/clock.js';
+import { systemClock } from '../core/clock.js';
 import { describeFault, Fault } from '../core/errors.js';
 import type { DecisionEvent } from '../core/event.js';
 import { randomHashKey } from '../identity/index.js';
-import { memoryStore, serveStore } from '../limits/index.js';
 import { readCredentials } from '../proxy/credentials.js';
 import { splitAddress } from '../proxy/gate.js';
 import { createRuleCache } from '../rules/index.js';
-import { serveObserved } from '../reputation/serve-observed.js';
 import { createEventLog } from '../telemetry/log.js';
 import { carryOver, pinPorts, withMode, type Mode } from './config-change.js';
 import { buildEngines } from './engines.js';
+import { createShared, type Shared } from './shared.js';
 import { adminToken } from './start-checks.js';
 import { adminState, type Phase } from './supervisor-view.js';
 import { WORKER_SCRIPT } from './worker-script.js';
@@ -74,8 +73,7 @@ class Supervision implements Supervisor {
     timeoutMs: () => this.config.timeouts.worker,
     onHung: (member) => this.onHung(member),
   });
-  private store: ReturnType<typeof memoryStore> | undefined;
-  private observed: ReturnType<typeof serveObserved> | undefined;
+  private shared: Shared | undefined;
   private log: ReturnType<typeof createEventLog> | undefined;
   private fleet: Fleet | undefined;
   private admin: AdminServer | undefined;
@@ -107,16 +105,12 @@ class Supervision implements Supervisor {
     this.credentials = readCredentials(config.listen, config.baseDir);
     this.hashKey = process.env[config.identity.hashKeyEnv] ?? this.hashKey;
     const token = adminToken(config, process.env);
-    this.store = memoryStore({ clock: steadyClock, keysMax: config.limits.keysMax });
+    const shared = createShared(() => this.config, this.note);
+    this.shared = shared;
     await this.prove(config);
     const file = config.log.file === undefined ? undefined : path.resolve(config.baseDir, config.log.file);
     this.log = createEventLog(config.log, { file, nowMs: systemClock.nowMs });
-    this.observed = serveObserved(config.reputation, {
-      baseDir: config.baseDir,
-      clock: systemClock,
-      log: this.note,
-    });
-    await this.observed.start();
+    await shared.start();
     const admin = await this.openAdmin(token);
     const workers = this.workerCount();
     const hooks = { onOpen: this.onOpen, onGone: this.onGone };
@@ -135,7 +129,7 @@ class Supervision implements Supervisor {
   /** Builds everything once, as a worker will: a config that passes here can be carried out. */
   private async prove(config: Config): Promise<void> {
     const engines = await buildEngines(config, {
-      store: this.store!,
+      store: this.shared!.store,
       channel: undefined,
       clock: systemClock,
       log: () => undefined,
@@ -220,9 +214,8 @@ class Supervision implements Supervisor {
     this.heartbeat.stop();
     for (const { member } of this.roster.all()) member.channel.send(TOPICS.drain, {});
     if (this.fleet !== undefined) await this.fleet.stop(this.config.timeouts.drain + DRAIN_SLACK_MS);
-    await this.observed?.close();
     await this.admin?.close();
-    await this.store?.close();
+    await this.shared?.close();
     await this.log?.close();
   }
 
@@ -232,8 +225,7 @@ class Supervision implements Supervisor {
 
   private readonly onOpen = (member: Member): void => {
     const state = this.roster.add(member);
-    serveStore(member.channel, this.store!);
-    this.detach.set(member.id, this.observed!.attach(member.channel));
+    this.detach.set(member.id, this.shared!.attach(member.channel));
     followWorker(state, {
       alive: this.heartbeat.watch(member),
       stir: this.roster.stir,
@@ -324,7 +316,7 @@ class Supervision implements Supervisor {
       dead: this.dead,
       notable: this.notable,
       counts: this.counts,
-      store: this.store!,
+      store: this.shared!.store,
       hashKey: () => this.hashKey,
       note: this.note,
       askMetrics: () => this.askMetrics(),

@@ -9,6 +9,8 @@ import { ipcChannel, type IpcChannel } from '../cluster/ipc-channel.js';
 import { TOPICS, type SnapshotMessage } from '../cluster/messages.js';
 import { createNotables, type NotableQueue } from '../cluster/notables.js';
 import type { Config } from '../config/schema.js';
+import type { BanSet } from '../controls/ban-set.js';
+import { followBans } from '../controls/serve-bans.js';
 import { steadyClock, systemClock } from '../core/clock.js';
 import { describeFault, type Fault } from '../core/errors.js';
 import { createStandInStore, ipcStore, type MemoryStore } from '../limits/index.js';
@@ -44,7 +46,9 @@ export function runWorker(id: number): void {
   const addressBook = createAddressBook();
   const standInFor = keepStandIn();
   const ruleCache = createRuleCache();
-  const kept = { channel, lastGood, addressBook, standInFor, ruleCache };
+  // Asked for before the config is: no request is served before the bans are here.
+  const bans = followBans(channel);
+  const kept = { channel, lastGood, addressBook, standInFor, ruleCache, bans };
   let parts: Parts | undefined;
   let work: Promise<void> = Promise.resolve();
 
@@ -99,12 +103,13 @@ type OpenDeps = Readonly<{
   /** Likewise: what was counted along for while Redis is away. */
   standInFor: (config: Config) => MemoryStore;
   ruleCache: RuleCache;
+  bans: () => BanSet;
   id: number;
 }>;
 
 async function open(message: SnapshotMessage<Config>, deps: OpenDeps): Promise<Parts> {
   const { config } = message;
-  const { channel, store, lastGood, addressBook, standInFor, ruleCache, id } = deps;
+  const { channel, store, lastGood, addressBook, standInFor, ruleCache, bans, id } = deps;
   const file = config.log.file === undefined ? undefined : path.resolve(config.baseDir, config.log.file);
   const log = createEventLog(config.log, { file, nowMs: systemClock.nowMs });
   const metrics = createMetrics(config.metrics, { sites: config.sites.map((site) => site.name) });
@@ -134,6 +139,7 @@ async function open(message: SnapshotMessage<Config>, deps: OpenDeps): Promise<P
     hashKey: message.hashKey,
     ruleCounts,
     ruleCache,
+    bans,
     onFault: quietly(log),
   });
   stores.keep();
@@ -223,7 +229,7 @@ function registerGauges(gauged: Gauged): void {
 async function swap(
   parts: Parts,
   message: SnapshotMessage<Config>,
-  { channel, lastGood, addressBook, standInFor, ruleCache }: Omit<OpenDeps, 'store' | 'id'>,
+  { channel, lastGood, addressBook, standInFor, ruleCache, bans }: Omit<OpenDeps, 'store' | 'id'>,
 ): Promise<void> {
   const { log, stores, ruleCounts } = parts;
   const engines = await buildEngines(message.config, {
@@ -237,6 +243,7 @@ async function swap(
     hashKey: message.hashKey,
     ruleCounts,
     ruleCache,
+    bans,
     onFault: quietly(log),
   }).catch((error: unknown) => {
     stores.abandon();

@@ -12,13 +12,15 @@ import { rulesStage } from './rules.js';
 
 export type StageEngines = Readonly<{
   reputation: Reputation;
+  /** What bans say of the sender; nothing where there are none. */
+  bans: (facts: RequestFacts) => readonly Finding[];
   limiter: Limiter;
   scoreHeaders: (facts: RequestFacts) => readonly Finding[];
   rules: RuleEngine;
 }>;
 
 export const stagesOf = (engines: StageEngines): readonly Stage[] => [
-  reputationStage(engines.reputation),
+  reputationStage(engines.reputation, engines.bans),
   limitsStage(engines.limiter),
   headersStage(engines.scoreHeaders),
   rulesStage(engines.rules),
