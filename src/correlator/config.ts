@@ -1,6 +1,25 @@
 /** The `correlator` section: windows, the blast guard, and one section for each detector. */
 import { z } from 'zod';
-import { duration } from '../core/schema.js';
+import { duration, span } from '../core/schema.js';
+
+const blastSection = z
+  .strictObject({
+    share: z
+      .number()
+      .min(0)
+      .max(1)
+      .default(0.02)
+      .describe(
+        'Of the good requests of the last 15 minutes, bans may touch this part; beyond, they are only reported.',
+      ),
+    maxSuspects: z
+      .int()
+      .min(1)
+      .max(100_000)
+      .default(10_000)
+      .describe('Bans a minute; the others wait for the next one.'),
+  })
+  .prefault({});
 
 export const correlatorSection = z
   .strictObject({
@@ -14,6 +33,23 @@ export const correlatorSection = z
     lateness: duration('30s', { min: 0, max: 600_000 }).describe(
       'Events that come later than this after younger ones of their partition are counted, not judged.',
     ),
+    stale: span('24h', { min: 60_000 }).describe(
+      'What was seen last so long ago is reported, not acted on: a topic that is read anew.',
+    ),
+    queueMax: z
+      .int()
+      .min(100)
+      .max(1_000_000)
+      .default(50_000)
+      .describe('Without Kafka: events that wait for the correlator; beyond, they are dropped and counted.'),
+    listen: z
+      .string()
+      .min(1)
+      .optional()
+      .describe(
+        'Where `tidegate correlate` answers `/metrics` and `/healthz`, such as 127.0.0.1:9092; absent: nowhere.',
+      ),
+    blast: blastSection.describe('The guard against bans that would hit many who did nothing.'),
     detectors: z.strictObject({}).prefault({}).describe('One section for each detector.'),
   })
   .prefault({});

@@ -1,0 +1,103 @@
+import t from 'tap';
+import { createMatcher, weighBlast } from './blast.js';
+import type { Detection, Suspect } from './detector.js';
+import { createGoodSample, joinSamples } from './good-sample.js';
+import { BASE_MS, observed } from './testing-engine.js';
+
+const suspect = (value: string): Suspect => ({
+  subject: { kind: 'network', value },
+  evidence: { count: 9, firstSeenMs: BASE_MS, lastSeenMs: BASE_MS, requestIds: [] },
+});
+const attackers = Array.from({ length: 50 }, (_, n) => suspect(`198.51.100.${n}`));
+const detectionOf = (suspects: Suspect[]): Detection => ({
+  detector: 'failedLogins',
+  pattern: 'p',
+  confidence: 1,
+  summary: 's',
+  counts: {},
+  firstSeenMs: BASE_MS,
+  lastSeenMs: BASE_MS,
+  suspects,
+  explains: ({ path }) => path === '/login',
+});
+
+type Client = Readonly<{ ip: string; requests: number; path?: string }>;
+
+function weigh(suspects: Suspect[], clients: Client[], recent = createMatcher([])) {
+  const sample = createGoodSample();
+  let n = 0;
+  for (const { ip, requests, path = '/' } of clients) {
+    for (let at = 0; at < requests; at++)
+      sample.observe(observed({ ip, path, n: n++, at: (at % 10) * 60_000 }));
+  }
+  const good = joinSamples([sample], BASE_MS + 600_000);
+  return weighBlast({ detection: detectionOf(suspects), suspects, good, recent, shareMax: 0.02 });
+}
+const people = Array.from({ length: 100 }, (_, n): Client => ({ ip: `203.0.113.${n}`, requests: 100 }));
+
+t.test('attackers without good requests of their own pass', async (test) => {
+  test.match(weigh(attackers, people), { passed: { length: 50 }, spared: [], touched: 0 });
+});
+
+t.test('good requests that are part of the pattern do not speak for their sender', async (test) => {
+  const cover = attackers.map(({ subject }) => ({ ip: subject.value, requests: 100, path: '/login' }));
+  test.match(weigh(attackers, [...people, ...cover]), { passed: { length: 50 }, share: 0 });
+  const honest = cover.map(({ ip, requests }) => ({ ip, requests }));
+  const blast = weigh(attackers, [...people, ...honest]);
+  test.same(blast.passed, [], 'the same requests elsewhere do');
+  test.ok(blast.share > 0.25 && blast.share < 0.42, `about a third: ${blast.share}`);
+});
+
+t.test('one office among attackers is spared, the others are banned', async (test) => {
+  const office = suspect('192.0.2.1');
+  const blast = weigh([...attackers, office], [...people, { ip: '192.0.2.1', requests: 2_000 }]);
+  test.same(blast.spared, [office]);
+  test.equal(blast.passed.length, 50);
+});
+
+t.test('what was banned before adds up', async (test) => {
+  const office = suspect('192.0.2.1');
+  const clients = [...people, { ip: '192.0.2.1', requests: 120 }, { ip: '192.0.2.2', requests: 300 }];
+  test.match(weigh([office], clients), { passed: { length: 1 } });
+  const recent = createMatcher([{ kind: 'network', value: '192.0.2.2' }]);
+  test.match(weigh([office], clients, recent), { passed: [] });
+});
+
+t.test('with few requests to go by, a few touched ones are let go', async (test) => {
+  test.match(
+    weigh(
+      [suspect('192.0.2.1')],
+      [
+        { ip: '192.0.2.1', requests: 2 },
+        { ip: '203.0.113.1', requests: 9 },
+      ],
+    ),
+    {
+      passed: { length: 1 },
+    },
+  );
+  test.match(weigh([suspect('192.0.2.1')], []), { passed: { length: 1 }, share: 0 });
+});
+
+t.test('a request belongs to subjects of every kind', async (test) => {
+  const request = { ...observed({ ip: '2001:db8:1::5' }), key: '2001:db8:1::/64', session: 's', apiKey: 'k' };
+  const all = { ...request, ja4: 'j', headerHash: 'h' };
+  for (const [kind, value] of [
+    ['network', '2001:db8:1::5'],
+    ['network', '2001:db8:1::/64'],
+    ['network', '2001:db8::/32'],
+    ['session', 's'],
+    ['apiKey', 'k'],
+    ['ja4', 'j'],
+    ['headers', 'h'],
+  ] as const)
+    test.equal(
+      createMatcher([
+        { kind: 'session', value: 'none' },
+        { kind, value },
+      ]).find(all),
+      1,
+      `${kind} ${value}`,
+    );
+  test.equal(createMatcher([{ kind: 'network', value: '2001:db9::/32' }]).find(all), -1);
+});
