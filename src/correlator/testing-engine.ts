@@ -1,4 +1,4 @@
-/** For tests of the engine: observations, a tiny detector that finds eager addresses, and a book in memory. */
+/** For tests of the engine: observations, a tiny detector for eager addresses, and a book in memory. */
 import type { Observation } from '../core/observation.js';
 import type { Ban } from '../controls/ban.js';
 import type { BanAsk, BanBook, BanOutcome } from '../controls/ban-book-contract.js';
