@@ -29,22 +29,15 @@ const FILES: readonly (readonly [path: Path, kind: FileKind])[] = [
   [['redis', 'tls', 'ca'], 'file'],
   [['redis', 'tls', 'cert'], 'file'],
   [['redis', 'tls', 'key'], 'file'],
+  [['kafka', 'tls', 'ca'], 'file'],
+  [['kafka', 'tls', 'cert'], 'file'],
+  [['kafka', 'tls', 'key'], 'file'],
   [['log', 'file'], 'writable'],
 ];
-const NOT_YET = ['kafka'];
 
 /** `baseDir` is where relative paths start; without `checks` no file is looked at. */
 export function crossCheck(raw: unknown, baseDir: string, checks: Checks | undefined): Problem[] {
   const problems: Problem[] = [];
-  for (const key of NOT_YET) {
-    if (at(raw, [key]) !== undefined) {
-      problems.push({
-        path: [key],
-        atKey: true,
-        message: `${key} is not supported yet in 0.1: remove the key`,
-      });
-    }
-  }
   const crs = at(raw, ['rules', 'crs']);
   if (crs !== undefined && crs !== null) {
     problems.push({

@@ -6,6 +6,7 @@ import { z } from 'zod';
 import { adminSection } from '../admin/config.js';
 import { kafkaSection } from '../bus/config.js';
 import { bansSection } from '../controls/config.js';
+import { correlatorSection } from '../correlator/config.js';
 import { decisionSection } from '../decision/config.js';
 import { headersSection } from '../headers/config.js';
 import { identitySection } from '../identity/config.js';
@@ -32,6 +33,7 @@ export const configSchema = z.strictObject({
   admin: adminSection,
   redis: redisSection,
   kafka: kafkaSection,
+  correlator: correlatorSection,
 });
 
 /**

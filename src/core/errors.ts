@@ -155,6 +155,18 @@ export const FAULTS = {
     message: 'Redis could not run the counting script: {why}',
     remedy: 'limits follow `limits.onFailure`; report this with the cause below',
   },
+  KAFKA_SETTINGS: {
+    message: 'cannot use the kafka settings: {why}',
+    remedy: 'correct `kafka` in the config, its files and its environment variables',
+  },
+  KAFKA_UNREACHABLE: {
+    message: 'Kafka at {address} does not take events: {why}',
+    remedy: 'check the brokers and `kafka` in the config; events wait, the least important are dropped and counted',
+  },
+  KAFKA_UNREAD: {
+    message: 'cannot read from Kafka at {address}: {why}',
+    remedy: 'check the brokers and `kafka` in the config; reading goes on by itself where it stopped',
+  },
   STATE_UNREADABLE: {
     message: 'cannot read saved state from {file}: {why}',
     remedy: 'it starts empty; delete the file if this repeats',

@@ -16,6 +16,8 @@ const FIXED: readonly KeyPath[] = [
   ['reputation', 'observed'],
   ['reputation', 'stateDir'],
   ['identity', 'hashKeyEnv'],
+  ['kafka'],
+  ['correlator', 'enabled'],
 ];
 
 /** `waiting` names the changed keys that need a restart; the config answered has them as they run now. */
@@ -26,7 +28,7 @@ export function carryOver(running: Config, next: Config): { config: Config; wait
   // Certificates are read again and may lie elsewhere by now.
   const sameSockets = socketsOf(running) === socketsOf(next);
   if (!sameSockets) waiting.unshift('listen');
-  const { workers, workerHeap, admin, log, metrics } = running;
+  const { workers, workerHeap, admin, log, metrics, kafka } = running;
   const { observed, stateDir } = running.reputation;
   const config: Config = {
     ...next,
@@ -36,6 +38,8 @@ export function carryOver(running: Config, next: Config): { config: Config; wait
     admin,
     log,
     metrics,
+    kafka,
+    correlator: { ...next.correlator, enabled: running.correlator.enabled },
     limits: { ...next.limits, keysMax: running.limits.keysMax },
     reputation: { ...next.reputation, observed, ...(stateDir === undefined ? {} : { stateDir }) },
     identity: { ...next.identity, hashKeyEnv: running.identity.hashKeyEnv },

@@ -5,6 +5,7 @@ import { steadyClock, type Clock } from '../core/clock.js';
 import type { Fault } from '../core/errors.js';
 import { NO_FINDINGS } from '../core/finding.js';
 import { headerHash } from '../core/header-hash.js';
+import { kafkaSettings } from '../bus/settings.js';
 import type { Config } from '../config/schema.js';
 import type { BanSet } from '../controls/ban-set.js';
 import { createBanJudge, type BanJudge } from '../controls/judge-bans.js';
@@ -75,6 +76,7 @@ export async function buildEngines(config: Config, deps: EngineDeps): Promise<En
   const { clock, log, channel } = deps;
   // What can be wrong without a connection shows here, at check and at start.
   if (config.redis !== undefined) redisSettings(config.redis, { baseDir });
+  if (config.kafka !== undefined) kafkaSettings(config.kafka, { baseDir });
   const { ruleCounts, ruleCache } = deps;
   const rules = await loadRuleEngine(config.rules, {
     baseDir,

@@ -24,6 +24,7 @@ import { createTelemetry, type Telemetry } from '../telemetry/telemetry.js';
 import { buildEngines, type Engines } from './engines.js';
 import { createLimitStores, type LimitStores } from './limit-stores.js';
 import { limitGauges } from './limit-gauges.js';
+import { createPublishing, publishingGauges, type Publishing } from './publishing.js';
 
 const FAULT_NOTE_MS = 10_000;
 
@@ -36,6 +37,7 @@ type Parts = {
   readonly metrics: Metrics;
   readonly stores: LimitStores;
   readonly flush: () => void;
+  readonly publishing: Publishing;
 };
 
 /** Runs until the supervisor ends it. `id` is the worker's number in events. */
@@ -115,10 +117,12 @@ async function open(message: SnapshotMessage<Config>, deps: OpenDeps): Promise<P
   const metrics = createMetrics(config.metrics, { sites: config.sites.map((site) => site.name) });
   const ruleCounts = noRuleCounts();
   const notables = createNotables((events) => channel.send(TOPICS.notable, events));
+  const publishing = await createPublishing(config, { channel, log: log.note });
   const telemetry = createTelemetry(config.log, {
     log,
     metrics,
     notable: notables.push,
+    publish: publishing.publish,
   });
   const stores = createLimitStores({
     embedded: store,
@@ -155,10 +159,11 @@ async function open(message: SnapshotMessage<Config>, deps: OpenDeps): Promise<P
     telemetry.flush();
     notables.flush();
   };
-  const parts: Parts = { gate, engines, config, log, metrics, stores, flush, ruleCounts };
+  const parts: Parts = { gate, engines, config, log, metrics, stores, flush, ruleCounts, publishing };
   const limits = (): LimiterStats => parts.engines.limitStats();
   registerGauges({ metrics, gate, log, telemetry, notables, store, channel, limits, ruleCounts });
   limitGauges(metrics, stores);
+  publishingGauges(metrics, publishing);
   const listen = await gate.listen();
   channel.send(TOPICS.ready, { listen, rules: engines.ruleCount, version: message.version });
   return parts;
@@ -269,6 +274,8 @@ async function drain(parts: Parts | undefined): Promise<never> {
   const cut = await parts.gate.drain(parts.config.timeouts.drain);
   if (cut > 0) parts.log.note('warn', 'requests were cut at the end of the drain', { requests: cut });
   parts.flush();
+  const lost = await parts.publishing.close();
+  if (lost > 0) parts.log.note('warn', 'decision events were lost at the end', { events: lost });
   await parts.log.close();
   process.exit(0);
 }

@@ -43,6 +43,8 @@ function serializeQuiet(event: DecisionEvent): string {
   if (client.session !== undefined) out += `,"session":${text(client.session)}`;
   if (client.apiKey !== undefined) out += `,"apiKey":${text(client.apiKey)}`;
   if (client.user !== undefined) out += `,"user":${text(client.user)}`;
+  if (client.headerHash !== undefined) out += `,"headerHash":${text(client.headerHash)}`;
+  if (client.ja4 !== undefined) out += `,"ja4":${text(client.ja4)}`;
   out += `},"method":${text(event.method)},"path":${text(event.path)}`;
   if (event.query !== undefined) out += `,"query":${text(event.query)}`;
   out += `,"status":${event.status},"action":"pass","reason":${text(event.reason)}`;
@@ -56,6 +58,8 @@ function serializeQuiet(event: DecisionEvent): string {
   if (event.upstream !== undefined) out += `,"upstream":${upstreamOf(event.upstream)}`;
   out += `,"bytesIn":${event.bytesIn},"bytesOut":${event.bytesOut}`;
   if (event.clientAborted === true) out += ',"clientAborted":true';
+  if (event.delayedMs !== undefined) out += `,"delayedMs":${event.delayedMs}`;
+  if (event.near !== undefined) out += `,"near":${json(event.near)}`;
   if (event.bodyInspection !== undefined) out += `,"bodyInspection":${text(event.bodyInspection)}`;
   return `${out}}`;
 }

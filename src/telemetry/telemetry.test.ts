@@ -62,3 +62,25 @@ t.test('an event that cannot be written down is counted, the next one is written
   test.equal(lines.length, 1);
   test.equal(telemetry.dropped(), 1);
 });
+
+t.test('every event is published, with its line where that is asked for', async (test) => {
+  for (const withLine of [true, false]) {
+    const { lines, deps } = parts();
+    const published: (readonly [string, string | undefined])[] = [];
+    const publish = {
+      withLine,
+      send: (event: DecisionEvent, line: string | undefined) => void published.push([event.requestId, line]),
+    };
+    const telemetry = createTelemetry(logSection.parse({ passed: false }), { ...deps, publish });
+    telemetry.emit(eventFor({ requestId: 'passed' }));
+    telemetry.emit(eventFor({ requestId: 'refused', action: 'block' }));
+    telemetry.flush();
+    test.equal(lines.length, 1, 'the log leaves out what it is told to');
+    test.same(
+      published.map(([id]) => id),
+      ['passed', 'refused'],
+    );
+    test.equal(published[1]![1], lines[0], 'the line is written once');
+    test.equal(typeof published[0]![1], withLine ? 'string' : 'undefined');
+  }
+});

@@ -23,6 +23,14 @@ type Deps = Readonly<{
   metrics: Metrics;
   /** Gets every event that did not simply pass, redacted. */
   notable: (event: DecisionEvent) => void;
+  /** Gets every event, passed ones too whatever the log leaves out. */
+  publish?: Publish | undefined;
+}>;
+
+/** `withLine`: it wants the event's JSON too. */
+export type Publish = Readonly<{
+  withLine: boolean;
+  send: (event: DecisionEvent, line: string | undefined) => void;
 }>;
 
 const BATCH = 64;
@@ -47,10 +55,14 @@ export function createTelemetry(config: LogConfig, deps: Deps): Telemetry {
   const write = (event: DecisionEvent): void => {
     deps.metrics.record(event);
     const quiet = event.action === 'pass';
-    if (quiet && !config.passed) return;
+    const isLogged = !quiet || config.passed;
+    const { publish } = deps;
+    if (!isLogged && publish === undefined) return;
     const safe = redactEvent(event, config.fieldMax);
-    deps.log.line(serializeEvent(safe));
+    const line = isLogged || publish?.withLine === true ? serializeEvent(safe) : undefined;
+    if (isLogged) deps.log.line(line!);
     if (!quiet) deps.notable(safe);
+    publish?.send(safe, line);
   };
   const tick = (): void => {
     work(BATCH);
