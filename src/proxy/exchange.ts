@@ -4,6 +4,7 @@
  */
 import type { Decision } from '../core/decision.js';
 import type { DecisionEvent, Step } from '../core/event.js';
+import { headerHash } from '../core/header-hash.js';
 import type { FieldReader } from '../core/identity.js';
 import type { RequestFacts } from '../core/request.js';
 import { rateLimitFields } from '../ladder/rate-limit-fields.js';
@@ -153,6 +154,7 @@ function clientOf({ facts, field }: Run, snapshot: Snapshot): DecisionEvent['cli
   if (session !== undefined) client.session = session;
   if (apiKey !== undefined) client.apiKey = apiKey;
   if (user !== undefined) client.user = user;
+  client.headerHash = headerHash(facts.rawHeaders);
   const asn = snapshot.asn(ip);
   if (asn !== undefined) client.asn = asn;
   return client;

@@ -21,6 +21,14 @@ t.test('a line says what the event says', async (test) => {
       'with all identities',
       eventFor({ client: { ip: '::1', key: '::/64', apiKey: 'k', user: 'u', session: 's' } }),
     ],
+    [
+      'what only the correlator reads',
+      eventFor({
+        client: { ip: '::1', key: '::/64', headerHash: 'aB-_1', ja4: 't13d' },
+        delayedMs: 5,
+        near: { policy: 'login', by: 'ip', used: 4, limit: 5, windowMs: 60_000 },
+      }),
+    ],
     ['a pass with rules', eventFor({ ruleIds: ['A', 'B'], steps: [step] })],
     ['a refusal', eventFor({ action: 'block', status: 403, ruleIds: ['X-1'], steps: [step] })],
     ['an observed one', eventFor({ action: 'observe', wouldBe: 'block' })],
