@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help run test check bench attacks fuzz docs build deps
+.PHONY: help run test check bench attacks fuzz docs build deps bpf
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -32,6 +32,9 @@ attacks: build ## catch rate and false positives over labelled requests: make at
 
 fuzz: deps ## property tests with many more runs
 	FUZZ_RUNS=20000 npx tap "test/fuzz/*.test.ts"
+
+bpf: ## the XDP filter and its loader into bpf/build/ (needs clang and libbpf-dev)
+	@$(MAKE) --no-print-directory -C bpf
 
 docs: build ## regenerate the config reference page
 	node dist/src/main.js config-reference > deploy/config-reference.md

@@ -1,0 +1,10 @@
+/* First crossings of caps as lines of JSON. */
+#ifndef TIDEGATE_EVENTS_H
+#define TIDEGATE_EVENTS_H
+
+#include "filter.h"
+
+/* Prints events until a signal, or until nobody reads them any more. One reader per interface. */
+int events_run(const struct filter *filter);
+
+#endif
