@@ -1,5 +1,6 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { parseNetwork } from '../core/address.js';
 import { systemClock } from '../core/clock.js';
@@ -8,7 +9,8 @@ import { createUntouchable } from './untouchable.js';
 
 t.test('the allowlist of the file and our own addresses are untouchable, nobody else', async (test) => {
   const baseDir = test.testdir({ 'allow.txt': '198.51.100.0/24\n2001:db8:a::/48\n' });
-  const config = reputationSection.parse({ allowlist: 'allow.txt', poll: '50ms', ownAddresses: ['192.0.2.9'] });
+  const ownAddresses = ['192.0.2.9'];
+  const config = reputationSection.parse({ allowlist: 'allow.txt', poll: '50ms', ownAddresses });
   const deps = { baseDir, clock: systemClock, log: () => undefined, ownAddresses: ['2001:db8:5::5'] };
   const untouchable = createUntouchable(config, deps);
   const allowed = (text: string): boolean => untouchable.isAllowed(parseNetwork(text)!);
@@ -20,7 +22,7 @@ t.test('the allowlist of the file and our own addresses are untouchable, nobody 
   test.ok(own('192.0.2.9') && own('192.0.2.0/24') && own('2001:db8:5::/64'));
   test.notOk(own('192.0.2.10'));
   writeFileSync(join(baseDir, 'allow.txt'), '203.0.113.0/24\n');
-  for (let tries = 0; tries < 200 && !allowed('203.0.113.1'); tries++) await new Promise((r) => setTimeout(r, 25));
+  for (let tries = 0; tries < 200 && !allowed('203.0.113.1'); tries++) await sleep(25);
   test.ok(allowed('203.0.113.1'), 'a change is followed');
   await untouchable.close();
 });

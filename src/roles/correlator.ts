@@ -16,7 +16,7 @@ export type BuiltCorrelator = Readonly<{
 }>;
 
 export type CorrelatorDeps = Readonly<{ book: Pick<BanBook, 'ban' | 'note'>; log: Log }> &
-  Pick<EngineDeps, 'states' | 'isLeading'> &
+  Pick<EngineDeps, 'states' | 'isLeading' | 'from'> &
   Readonly<{ clock?: EngineDeps['clock'] }>;
 
 export function buildCorrelator(config: Config, deps: CorrelatorDeps): BuiltCorrelator {
