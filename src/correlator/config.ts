@@ -1,6 +1,7 @@
 /** The `correlator` section: windows, the blast guard, and one section for each detector. */
 import { z } from 'zod';
 import { duration, span } from '../core/schema.js';
+import { failedLoginsSection } from './detectors/failed-logins.js';
 
 const blastSection = z
   .strictObject({
@@ -18,6 +19,12 @@ const blastSection = z
       .max(100_000)
       .default(10_000)
       .describe('Bans a minute; the others wait for the next one.'),
+  })
+  .prefault({});
+
+const detectorsSection = z
+  .strictObject({
+    failedLogins: failedLoginsSection.describe('Failed logins over one endpoint from many addresses.'),
   })
   .prefault({});
 
@@ -50,7 +57,7 @@ export const correlatorSection = z
         'Where `tidegate correlate` answers `/metrics` and `/healthz`, such as 127.0.0.1:9092; absent: nowhere.',
       ),
     blast: blastSection.describe('The guard against bans that would hit many who did nothing.'),
-    detectors: z.strictObject({}).prefault({}).describe('One section for each detector.'),
+    detectors: detectorsSection.describe('One section for each detector.'),
   })
   .prefault({});
 

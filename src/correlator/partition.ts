@@ -112,11 +112,7 @@ class Kept implements Partition {
   save(): Saved {
     const parts: Record<string, Saved> = {};
     for (const [at, { detector, settings }] of this.deps.detectors.entries()) {
-      try {
-        parts[detector.name] = { settings, part: this.parts[at]!.save() };
-      } catch (error) {
-        this.deps.onTrouble(detector.name, error);
-      }
+      parts[detector.name] = { settings, part: this.parts[at]!.save() };
     }
     return {
       v: STATE_VERSION,

@@ -40,7 +40,10 @@ export function createDice(seed: number): Dice {
     logNormal: (median, sigma) => median * Math.exp(sigma * normal()),
     hex(digits) {
       let text = '';
-      while (text.length < digits) text += Math.floor(next() * 0x100000000).toString(16).padStart(8, '0');
+      while (text.length < digits)
+        text += Math.floor(next() * 0x100000000)
+          .toString(16)
+          .padStart(8, '0');
       return text.slice(0, digits);
     },
   };

@@ -109,7 +109,7 @@ export function apiClients(over: Partial<Span> = {}, clients = 120): Observation
     const perMinute = Math.min(560, dice.logNormal(15, 1.3));
     let minute = -1;
     let used = 0;
-    for (let atMs = dice.exponential(60_000 / perMinute); atMs < of.lengthMs; ) {
+    for (let atMs = dice.exponential(60_000 / perMinute); atMs < of.lengthMs;) {
       const inMinute = Math.floor((of.startMs + atMs) / 60_000);
       used = inMinute === minute ? used + 1 : 1;
       minute = inMinute;

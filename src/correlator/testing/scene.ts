@@ -67,7 +67,10 @@ export const PHONES: readonly (readonly [Agent, number])[] = [
     55,
   ],
   [chromeOn('Linux; Android 10; K'), 40],
-  [{ userAgent: 'Mozilla/5.0 (Android 15; Mobile; rv:144.0) Gecko/144.0 Firefox/144.0', headers: 'gecko' }, 5],
+  [
+    { userAgent: 'Mozilla/5.0 (Android 15; Mobile; rv:144.0) Gecko/144.0 Firefox/144.0', headers: 'gecko' },
+    5,
+  ],
 ];
 export const BROWSERS: readonly (readonly [Agent, number])[] = [
   [CHROME, 45],
@@ -152,5 +155,5 @@ export function together(...traffics: readonly (readonly Observation[])[]): Obse
 /** An address of a household or host: each `index` its own, of the /8 `first`. */
 export function ipv4(first: number, index: number): string {
   const mixed = Math.imul(index + 1, 0x9e3779b1) >>> 0;
-  return `${first}.${(mixed >>> 24) & 255}.${(index >>> 8) & 255}.${(index & 255) || 1}`;
+  return `${first}.${(mixed >>> 24) & 255}.${(index >>> 8) & 255}.${index & 255 || 1}`;
 }

@@ -41,7 +41,9 @@ function pathOf({ dice }: Scene, page: number): string {
   if (page === 0) return '/';
   if (dice.chance(0.08)) return '/cart';
   if (dice.chance(0.05)) return '/search';
-  return dice.chance(0.4) ? `/c/${dice.pick(CATEGORIES)}` : `/p/${1000 + Math.floor(4000 * dice.next() ** 3)}`;
+  return dice.chance(0.4)
+    ? `/c/${dice.pick(CATEGORIES)}`
+    : `/p/${1000 + Math.floor(4000 * dice.next() ** 3)}`;
 }
 
 function load(scene: Scene, client: Client, atMs: number, path: string): void {

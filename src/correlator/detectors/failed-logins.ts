@@ -1,0 +1,331 @@
+/**
+ * Failed logins over one endpoint from many addresses, each below its own limit: credential stuffing (OWASP
+ * OAT-008) and password spraying. What tells it from people: many addresses that fail again and again and
+ * (nearly) never get in. People who mistype get in afterwards; how many never do follows from how many did.
+ * Blind to an attacker who logs in with accounts of its own in between.
+ */
+import { z } from 'zod';
+import { span } from '../../core/schema.js';
+import type { Observation } from '../../core/observation.js';
+import { openTimeBuckets } from '../../structures/time-buckets.js';
+import { detectorShape } from '../common.js';
+import type { Detection, Detector, DetectorPart, GoodRequest, Suspect } from '../detector.js';
+import { templateOf } from '../route.js';
+import type { Attempts, Bucket, Endpoint, LoginPart } from './login-attempts.js';
+import {
+  gather,
+  newEndpoint,
+  openBucket,
+  saveBucket,
+  savedBucket,
+  sizeOf,
+  traitOf,
+} from './login-attempts.js';
+import { byCount, sight, spanOf, suspectOf, type Sighting } from './sighting.js';
+
+export const failedLoginsSection = z
+  .strictObject({
+    ...detectorShape(0.8),
+    window: span('1h', { min: 60_000, max: 86_400_000 }).describe(
+      'How far back attempts are counted; a faster look takes the last sixth of it.',
+    ),
+    addresses: z
+      .number()
+      .int()
+      .min(2)
+      .max(100_000)
+      .default(20)
+      .describe('From so many addresses that only fail on one endpoint it is an attack.'),
+    failures: z
+      .number()
+      .int()
+      .min(1)
+      .max(1000)
+      .default(4)
+      .describe('Failed logins from which an address counts as one that only fails.'),
+    goodShare: z
+      .number()
+      .min(0)
+      .max(1)
+      .default(0.1)
+      .describe('Spared: an address with more good logins than this part of its failed ones.'),
+    peopleShare: z
+      .number()
+      .min(0)
+      .max(1)
+      .default(0.02)
+      .describe(
+        'For each address that got in, how many people give up after `failures` attempts; it is an attack ' +
+          'from three times as many on. Halved with each further attempt.',
+      ),
+    statuses: z
+      .array(z.number().int().min(400).max(499))
+      .default([400, 401, 403, 422])
+      .describe("Answers of the origin to a login that failed (OAuth's is 400, many frameworks' 422)."),
+    words: z
+      .array(z.string().min(1).max(64))
+      .default([
+        'login',
+        'log-in',
+        'log_in',
+        'logon',
+        'signin',
+        'sign-in',
+        'sign_in',
+        'session',
+        'sessions',
+        'auth',
+        'authenticate',
+        'token',
+        'wp-login',
+        'j_security_check',
+        'j_spring_security_check',
+      ])
+      .describe('A POST to a path that ends in one of these, whatever its extension, is a login.'),
+    paths: z
+      .array(z.string().startsWith('/').max(256))
+      .default([])
+      .describe('More paths that take logins, in full and in lower case.'),
+    formWords: z
+      .array(z.string().min(1).max(64))
+      .default(['wp-login'])
+      .describe('Of these, the ones whose answer 200 is the form again: the login failed.'),
+    entriesMax: z
+      .number()
+      .int()
+      .min(100)
+      .max(1_000_000)
+      .default(20_000)
+      .describe('Addresses remembered for each partition; beyond, the oldest time is forgotten.'),
+  })
+  .prefault({});
+
+export type FailedLoginsConfig = z.output<typeof failedLoginsSection>;
+
+const BUCKETS = 12;
+const RECENT = 2;
+const ENDPOINTS_MAX = 100;
+/** How many times the people who give up it takes, and how much fewer go on with each attempt. */
+const CLEARLY = 3;
+const GOES_ON = 0.5;
+const LEVEL_MAX = 1024;
+/** Far below what the others of a crowd do: not one of them. */
+const CROWD_PART = 4;
+/** From here on a way of asking is that of the crowd. */
+const CROWD_SHARE = 0.6;
+
+const savedPart = z.tuple([
+  z.literal('failedLogins/1'),
+  z.number(),
+  z.array(z.tuple([z.number(), savedBucket])),
+]);
+
+/** Opens parts that `evaluate` of the same detector understands; throws a ZodError on other text. */
+export function createFailedLogins(config: FailedLoginsConfig): Detector {
+  const bucketMs = Math.ceil(config.window / BUCKETS);
+  const logins = loginPaths(config);
+  const parts = new WeakMap<DetectorPart, LoginPart>();
+  return {
+    name: 'failedLogins',
+    open(saved) {
+      const part = openPart(config, { bucketMs, logins, saved });
+      parts.set(part, part);
+      return part;
+    },
+    evaluate(given, nowMs) {
+      const mine = given.flatMap((part) => parts.get(part) ?? []);
+      const found = new Map<string, Detection>();
+      // The long look last: it holds more evidence of the same attack.
+      for (const span of [RECENT, BUCKETS]) {
+        for (const [endpoint, seen] of gather(mine, nowMs - span * bucketMs)) {
+          const detection = judge(config, endpoint, seen);
+          if (detection !== undefined) found.set(endpoint, detection);
+        }
+      }
+      return [...found.values()];
+    },
+  };
+}
+
+type Ways = Readonly<{ bucketMs: number; logins: LoginPaths; saved: unknown }>;
+
+function openPart(config: FailedLoginsConfig, { bucketMs, logins, saved }: Ways): LoginPart {
+  let held = 0;
+  const [, lost, savedBuckets] = saved === undefined ? [0, 0, []] : savedPart.parse(saved);
+  let dropped = lost;
+  const buckets = openTimeBuckets<Bucket>({
+    bucketMs,
+    keep: BUCKETS,
+    make: () => new Map(),
+    onLeave: (bucket) => (held -= sizeOf(bucket)),
+    saved: savedBuckets.map(([startMs, bucket]) => [startMs, openBucket(bucket)]),
+  });
+  for (const [, bucket] of buckets.all()) held += sizeOf(bucket);
+  const statuses = new Set(config.statuses);
+
+  function makeRoom(): boolean {
+    if (held < config.entriesMax) return true;
+    const before = held;
+    if (!buckets.giveUpOldest()) dropped++;
+    else dropped += before - held;
+    return held < config.entriesMax;
+  }
+
+  function attemptsOf({ site, path, key, timeMs }: Observation): [Endpoint, Attempts] | undefined {
+    const bucket = buckets.at(timeMs);
+    if (bucket === undefined) return undefined;
+    const name = `${site} POST ${templateOf(path)}`;
+    let endpoint = bucket.get(name);
+    const known = endpoint?.addresses.get(key);
+    if (endpoint !== undefined && known !== undefined) return [endpoint, known];
+    if (endpoint === undefined && bucket.size >= ENDPOINTS_MAX) dropped++;
+    else if (makeRoom()) {
+      if (endpoint === undefined) bucket.set(name, (endpoint = newEndpoint()));
+      const attempts: Attempts = { good: 0, failed: undefined, trait: 0 };
+      endpoint.addresses.set(key, attempts);
+      held++;
+      return [endpoint, attempts];
+    }
+    return undefined;
+  }
+
+  return {
+    buckets,
+    observe(seen) {
+      const status = seen.upstreamStatus;
+      if (seen.method !== 'POST' || status === 0 || status >= 500) return;
+      const kind = logins(seen.path);
+      if (kind === undefined) return;
+      const fails = statuses.has(status) || (kind === 'form' && status === 200);
+      if (!fails && status >= 400) return;
+      const found = attemptsOf(seen);
+      if (found === undefined) return;
+      const [endpoint, attempts] = found;
+      if (!fails) attempts.good++;
+      else {
+        attempts.failed = sight(attempts.failed, seen);
+        attempts.trait = traitOf(seen);
+        if (seen.user !== undefined) endpoint.users.add(seen.user);
+      }
+    },
+    save: () => ['failedLogins/1', dropped, buckets.all().map(([at, bucket]) => [at, saveBucket(bucket)])],
+    size: () => held,
+    dropped: () => dropped,
+  };
+}
+
+type LoginPaths = (path: string) => 'login' | 'form' | undefined;
+
+function loginPaths({ words, paths, formWords }: FailedLoginsConfig): LoginPaths {
+  const all = new Set(words);
+  const forms = new Set(formWords);
+  const whole = new Set(paths);
+  return (path) => {
+    const text = path.toLowerCase();
+    let end = text.length;
+    while (end > 1 && text.charCodeAt(end - 1) === 47) end--;
+    const segment = text.slice(text.lastIndexOf('/', end - 1) + 1, end);
+    const dot = segment.lastIndexOf('.');
+    const word = dot > 0 ? segment.slice(0, dot) : segment;
+    if (forms.has(word)) return 'form';
+    return all.has(word) || whole.has(text) ? 'login' : undefined;
+  };
+}
+
+function judge(
+  config: FailedLoginsConfig,
+  name: string,
+  { addresses, users }: Endpoint,
+): Detection | undefined {
+  const failing: Failing[] = [];
+  let accepted = 0;
+  let goods = 0;
+  for (const [key, { good, failed, trait }] of addresses) {
+    goods += good;
+    if (good > 0) accepted++;
+    if (failed !== undefined && failed.count >= config.failures && good <= failed.count * config.goodShare)
+      failing.push({ key, failed, trait });
+  }
+  const standing = standsOut(config, failing, accepted);
+  if (standing === undefined) return undefined;
+  const suspects = crowd(standing.failing);
+  if (suspects.length < config.addresses) return undefined;
+  const failures = suspects.reduce((sum, { evidence }) => sum + evidence.count, 0);
+  const usersTried = Math.min(users.count(), failures);
+  return {
+    detector: 'failedLogins',
+    pattern: `failed logins on ${name}`,
+    confidence: confidenceOf({
+      found: suspects.length,
+      needed: standing.needed,
+      failures,
+      goods,
+      usersTried,
+    }),
+    summary:
+      `${suspects.length} addresses failed ${failures} logins on ${name}, each at least ` +
+      `${standing.level} and (nearly) none with success; from ${Math.ceil(standing.needed)} addresses on it ` +
+      `is an attack while ${accepted} others got in` +
+      (usersTried > 0 ? `; about ${usersTried} user names were tried.` : '.'),
+    counts: { addresses: suspects.length, failures, accepted, goodLogins: goods, usersTried },
+    ...spanOf(suspects),
+    suspects,
+    explains: isAt(name),
+  };
+}
+
+type Failing = Readonly<{ key: string; failed: Sighting; trait: number }>;
+type Standing = Readonly<{ failing: readonly Failing[]; level: number; needed: number }>;
+
+/** The lowest number of failures at which more addresses only fail than people would. */
+function standsOut(
+  { failures, addresses, peopleShare }: FailedLoginsConfig,
+  failing: readonly Failing[],
+  accepted: number,
+): Standing | undefined {
+  for (let level = failures; level <= LEVEL_MAX; level *= 2) {
+    const left = failing.filter(({ failed }) => failed.count >= level);
+    if (left.length < addresses) return undefined;
+    const people = accepted * peopleShare * GOES_ON ** (level - failures);
+    const needed = Math.max(addresses, CLEARLY * people);
+    if (left.length >= needed) return { failing: left, level, needed };
+  }
+  return undefined;
+}
+
+/**
+ * Those who do as the others do. A person who gave up after four attempts is not one of a bot's seventy, and
+ * one with a browser is none of a tool's. Attackers who mix tools to hide in this are found later, when the
+ * many of them are banned.
+ */
+function crowd(failing: readonly Failing[]): Suspect[] {
+  const counts = failing.map(({ failed }) => failed.count).sort((a, b) => a - b);
+  const least = (counts[counts.length >> 1] ?? 0) / CROWD_PART;
+  const traits = new Map<number, number>();
+  for (const { trait } of failing) traits.set(trait, (traits.get(trait) ?? 0) + 1);
+  const common = [...traits].find(([, count]) => count >= CROWD_SHARE * failing.length)?.[0];
+  return failing
+    .filter(({ failed, trait }) => failed.count >= least && (common === undefined || trait === common))
+    .map(({ key, failed }) => suspectOf({ kind: 'network', value: key }, failed))
+    .sort(byCount);
+}
+
+type Counts = Readonly<{
+  found: number;
+  needed: number;
+  failures: number;
+  goods: number;
+  usersTried: number;
+}>;
+
+/** Sure at the threshold; surer the more, and with users no person has: one of all, or each another. */
+function confidenceOf({ found, needed, failures, goods, usersTried }: Counts): number {
+  const crowded = 0.1 * Math.min(1, Math.log2(found / needed) / 2);
+  const oddUsers = usersTried > 0 && (usersTried <= 2 || usersTried >= 0.7 * failures) ? 0.05 : 0;
+  return 0.8 + crowded + oddUsers + (failures > goods ? 0.04 : 0);
+}
+
+/** Loading the form or trying it says nothing for who does it. */
+function isAt(name: string): (request: GoodRequest) => boolean {
+  return ({ site, path }) => `${site} POST ${templateOf(path)}` === name;
+}
