@@ -6,6 +6,7 @@ import { randomBytes } from 'node:crypto';
 import type { Clock } from '../core/clock.js';
 import { subjectKey, type Ban, type Subject } from './ban.js';
 import type { AuditEntry, BanAsk, BanBook, BanOutcome } from './ban-book-contract.js';
+import { bounded, cut } from './ban-json.js';
 import type { BanFeed, FeedChange } from './ban-feed-contract.js';
 import { CLASSES, classOf, forgottenMs, judgeAsk, NO_ENTRY } from './judge-ask.js';
 import type { BanRules, LedgerEntry } from './judge-ask.js';
@@ -165,9 +166,10 @@ type Made = Readonly<{ id: string; nowMs: number; untilMs: number; strikes: numb
 
 /** The ban that an ask leads to. */
 export function banOf(ask: BanAsk, { id, nowMs, untilMs, strikes }: Made): Ban {
-  const { subject, mode, reason, actor, evidence } = ask;
+  const { subject, mode, evidence } = ask;
+  const [reason, actor] = [cut(ask.reason), cut(ask.actor)];
   const ban = { id, subject, mode, reason, actor, sinceMs: nowMs, untilMs, strikes };
-  return evidence === undefined ? ban : { ...ban, evidence };
+  return evidence === undefined ? ban : { ...ban, evidence: bounded(evidence) };
 }
 
 /** Bans by subject, and the order in which they give way. */

@@ -35,8 +35,8 @@ export function loadCheckScript(folder = luaFolder()): Script {
   return { source, sha1: createHash('sha1').update(source).digest('hex') };
 }
 
-/** Beside `src/` and beside `dist/` alike. */
-function luaFolder(): string {
+/** The folder of all scripts: beside `src/` and beside `dist/` alike. */
+export function luaFolder(): string {
   for (let at = dirname(fileURLToPath(import.meta.url)); ; at = dirname(at)) {
     const folder = join(at, 'lua');
     if (existsSync(join(folder, 'check-all.lua')) || dirname(at) === at) return folder;
