@@ -1,4 +1,4 @@
-/** The book of bans in a real Redis: the same answers as in memory, in Cluster too, and what is lost heals. */
+/** The book of bans in a real Redis: the same answers as in memory, in Cluster too; what is lost heals. */
 import t from 'tap';
 import { bookSuite, found, network, RULES, told } from '../../src/controls/testing.js';
 import { redisBook } from '../support/bans.js';
