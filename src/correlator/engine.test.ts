@@ -83,7 +83,7 @@ t.test('old findings, the allowlist and own addresses are told, once, not acted 
   const late = testEngine({ nowMs: () => BASE_MS + 48 * 3_600_000 });
   const screen = createScreen({
     isAllowed: ({ family, prefix }) => family === 4 && prefix === 32,
-    own: [],
+    isOwn: () => false,
     widest: { ipv4: 16, ipv6: 32 },
   });
   const allowed = testEngine({ screen });

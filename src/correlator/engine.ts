@@ -9,7 +9,7 @@ import { REJECTS, type Delivered, type Reject, type Sink } from '../bus/bus-cont
 import type { BanBook } from '../controls/ban-book-contract.js';
 import { createActs, type ActCounts, type Acts } from './acts.js';
 import type { CorrelatorConfig } from './config.js';
-import type { DetectorName } from './detector.js';
+import type { DetectorName, Saved } from './detector.js';
 import type { Listed } from './detectors/index.js';
 import { createEvaluation, newest, type Evaluation, type EvaluationStats } from './evaluation.js';
 import { createPartition, FATES, type Fate, type Partition, type PartitionDeps } from './partition.js';
@@ -41,6 +41,8 @@ export type Engine = Sink &
     start(): void;
     /** Evaluates now, whoever leads. */
     evaluate(): Promise<void>;
+    /** All that is kept of each partition, for an engine that takes over. */
+    saved(): ReadonlyMap<number, Saved>;
     stats(): EngineStats;
     /** Ends the clock; settles nothing (the bus did, when it was closed). */
     close(): Promise<void>;
@@ -61,6 +63,8 @@ export type EngineDeps = Readonly<{
   log: Log;
   /** Absent: state ends with the process. */
   states?: StateStore;
+  /** Without `states`: where a partition goes on from, such as the engine before a reload. */
+  from?: ReadonlyMap<number, Saved>;
   /** True while this one evaluates for all; absent: always. */
   isLeading?: () => boolean;
 }>;
@@ -120,6 +124,7 @@ class Correlator implements Engine {
     this.evaluation = createEvaluation({ listed, proposer: this.proposer, acts: this.acts, onTrouble });
     this.saver = createSaver({
       states: deps.states,
+      from: deps.from,
       open: (saved) => createPartition(this.partitionDeps, saved),
       onTrouble: (text) => this.tell('state', text),
     });
@@ -204,6 +209,10 @@ class Correlator implements Engine {
     this.takenBefore = this.taken;
     this.evaluatedToMs = Math.max(this.evaluatedToMs, this.newestMs);
     await inSlices(this.evaluation.steps(this.all()));
+  }
+
+  saved(): ReadonlyMap<number, Saved> {
+    return new Map([...this.partitions].map(([number, partition]) => [number, partition.save()]));
   }
 
   stats(): EngineStats {

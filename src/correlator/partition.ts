@@ -112,7 +112,11 @@ class Kept implements Partition {
   save(): Saved {
     const parts: Record<string, Saved> = {};
     for (const [at, { detector, settings }] of this.deps.detectors.entries()) {
-      parts[detector.name] = { settings, part: this.parts[at]!.save() };
+      try {
+        parts[detector.name] = { settings, part: this.parts[at]!.save() };
+      } catch (error) {
+        this.deps.onTrouble(detector.name, error);
+      }
     }
     return {
       v: STATE_VERSION,

@@ -26,6 +26,7 @@ export type Saver = Readonly<{
 
 export type SaverDeps = Readonly<{
   states: StateStore | undefined;
+  from: ReadonlyMap<number, Saved> | undefined;
   open: (saved?: Saved) => Partition;
   onTrouble: (text: string) => void;
   everyMs?: number;
@@ -39,9 +40,9 @@ export function createSaver(deps: SaverDeps): Saver {
   return deps.states === undefined ? unsaved(deps) : new Saving(deps, deps.states);
 }
 
-function unsaved({ open }: SaverDeps): Saver {
+function unsaved({ open, from }: SaverDeps): Saver {
   return {
-    load: async () => open(),
+    load: async (partition) => open(from?.get(partition)),
     save: async (partitions) =>
       new Map([...partitions].map(([number, { nextOffset }]) => [number, nextOffset])),
     refresh: async () => false,

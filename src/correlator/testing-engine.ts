@@ -151,7 +151,7 @@ export function testEngine(options: TestEngineOptions = {}): TestEngine {
     config,
     listed,
     book,
-    screen: createScreen({ isAllowed: () => false, own: [], widest: { ipv4: 16, ipv6: 32 } }),
+    screen: createScreen({ isAllowed: () => false, isOwn: () => false, widest: { ipv4: 16, ipv6: 32 } }),
     clock: { nowMs },
     log: (_level, text) => void logged.push(text),
     ...rest,

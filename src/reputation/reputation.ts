@@ -161,7 +161,8 @@ function follow(channel: Channel | undefined, scores: ObservedScores): void {
   channel?.send(TOPIC_SYNC, null);
 }
 
-function systemAddresses(): string[] {
+/** Addresses of this machine's interfaces, canonical. */
+export function systemAddresses(): string[] {
   const all = Object.values(networkInterfaces()).flatMap((list) => list ?? []);
   return all.map(({ address }) => canonicalAddress(address)).filter((address) => address !== undefined);
 }

@@ -9,6 +9,8 @@ import type { DecisionEvent } from '../core/event.js';
 import type { MemoryStore } from '../limits/index.js';
 import { createMetrics, sumOf, type Metrics } from '../telemetry/metrics.js';
 import type { Mode } from './config-change.js';
+import { correlatorGauges } from './correlator-gauges.js';
+import type { CorrelatorView } from './embedded-correlator.js';
 import type { Log } from './engines.js';
 import { feedViews, type FeedView } from './feed-view.js';
 import { limitsView } from './limits-view.js';
@@ -35,6 +37,7 @@ export type View = Readonly<{
     lostInFlight: number;
   }>;
   store: MemoryStore;
+  correlator: () => CorrelatorView | undefined;
   hashKey: () => string;
   note: Log;
   askMetrics: () => void;
@@ -48,6 +51,7 @@ const METRICS_WAIT_MS = 500;
 export function adminState(view: View): AdminState {
   const own = createMetrics(view.config().metrics, { sites: [] });
   registerGauges(own, view);
+  correlatorGauges(own, view.correlator);
   return {
     notReady: () => notReady(view),
     feeds: () => feedsOf(view),

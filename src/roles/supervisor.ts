@@ -205,6 +205,7 @@ class Supervision implements Supervisor {
       const problem = await this.roster.takesOver(state, version, SWAP_WAIT_MS);
       if (problem !== undefined) return problem;
     }
+    await this.shared?.correlator.follow();
     return undefined;
   }
 
@@ -317,6 +318,7 @@ class Supervision implements Supervisor {
       notable: this.notable,
       counts: this.counts,
       store: this.shared!.store,
+      correlator: () => this.shared!.correlator.view(),
       hashKey: () => this.hashKey,
       note: this.note,
       askMetrics: () => this.askMetrics(),
