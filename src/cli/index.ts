@@ -8,6 +8,7 @@ import { configReferenceCommand } from './config-reference.js';
 import { demoCommand } from './demo.js';
 import { explainCommand } from './explain.js';
 import { limitsCommand } from './limits.js';
+import { replayCommand } from './replay.js';
 import { serveCommand } from './serve.js';
 
 export const commands: readonly Pick<CliCommand, 'register'>[] = [
@@ -15,6 +16,7 @@ export const commands: readonly Pick<CliCommand, 'register'>[] = [
   checkCommand,
   explainCommand,
   limitsCommand,
+  replayCommand,
   demoCommand,
   configReferenceCommand,
 ];

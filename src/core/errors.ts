@@ -117,7 +117,8 @@ export const FAULTS = {
   },
   REDIS_TIMEOUT: {
     message: 'Redis did not answer within {ms} ms',
-    remedy: 'limits follow `limits.onFailure`; look at the load of Redis and the network, or raise `redis.deadline`',
+    remedy:
+      'limits follow `limits.onFailure`; look at the load of Redis and the network, or raise `redis.deadline`',
   },
   REDIS_LOADING: {
     message: 'Redis still loads its data',
@@ -141,7 +142,8 @@ export const FAULTS = {
   },
   REDIS_AUTH: {
     message: 'Redis at {address} refused us: {why}',
-    remedy: 'check user and password, and that the ACL user may run EVALSHA, SCRIPT and the commands on its keys',
+    remedy:
+      'check user and password, and that the ACL user may run EVALSHA, SCRIPT and the commands on its keys',
   },
   REDIS_DATABASE: {
     message: 'Redis at {address} does not give us the database: {why}',
@@ -161,11 +163,24 @@ export const FAULTS = {
   },
   KAFKA_UNREACHABLE: {
     message: 'Kafka at {address} does not take events: {why}',
-    remedy: 'check the brokers and `kafka` in the config; events wait, the least important are dropped and counted',
+    remedy:
+      'check the brokers and `kafka` in the config; events wait, the least important are dropped and counted',
   },
   KAFKA_UNREAD: {
     message: 'cannot read from Kafka at {address}: {why}',
     remedy: 'check the brokers and `kafka` in the config; reading goes on by itself where it stopped',
+  },
+  REPLAY_UNREADABLE: {
+    message: 'cannot read decisions from {from}: {why}',
+    remedy: 'give a log file of the gate (JSON lines, also .gz), or `-` for standard input',
+  },
+  REPLAY_TIME: {
+    message: 'found "{text}", which is no time',
+    remedy: 'give a time such as 2026-03-01T10:00Z',
+  },
+  CORRELATE_NEEDS: {
+    message: '`tidegate correlate` needs {what} in the config',
+    remedy: 'add {what}, or drop `kafka`: without it the correlator runs inside `tidegate serve`',
   },
   STATE_UNREADABLE: {
     message: 'cannot read saved state from {file}: {why}',

@@ -28,6 +28,7 @@ export type Acts = Readonly<{
   add(proposals: Proposals): void;
   /** Whom this correlator banned in the last quarter of an hour. */
   recent(): Matcher;
+  isWaiting(): boolean;
   /** Resolves when nothing waits; rejects with the fault where the book cannot be asked now. */
   settled(): Promise<void>;
   counts(): ActCounts;
@@ -99,7 +100,7 @@ class Doing implements Acts {
     this.closing.abort();
   }
 
-  private isWaiting(): boolean {
+  isWaiting(): boolean {
     return this.asks.size > 0 || this.notes.length > 0;
   }
 

@@ -41,6 +41,8 @@ export type Engine = Sink &
     start(): void;
     /** Evaluates now, whoever leads. */
     evaluate(): Promise<void>;
+    /** True while something that was found waits for the book. */
+    isActing(): boolean;
     /** All that is kept of each partition, for an engine that takes over. */
     saved(): ReadonlyMap<number, Saved>;
     stats(): EngineStats;
@@ -209,6 +211,10 @@ class Correlator implements Engine {
     this.takenBefore = this.taken;
     this.evaluatedToMs = Math.max(this.evaluatedToMs, this.newestMs);
     await inSlices(this.evaluation.steps(this.all()));
+  }
+
+  isActing(): boolean {
+    return this.acts.isWaiting();
   }
 
   saved(): ReadonlyMap<number, Saved> {
