@@ -156,9 +156,12 @@ function memoryConsumer({ group, partitions, release, loop: options }: ConsumerD
             release(at);
           }
         },
+        async prepare(own) {
+          reads.clear();
+          for (const at of own) reads.set(at, group.committed[at]!);
+        },
         async begin(at) {
-          const next = group.committed[at]!;
-          reads.set(at, next);
+          const next = reads.get(at)!;
           loop.push(at, [], { next, end: partitions[at]!.next });
           fill({ loop, reads }, partitions[at]!, at);
         },
@@ -210,8 +213,7 @@ function rebalance(group: Group, count: number): Promise<void> {
     if (epoch !== group.epoch) return;
     const members = [...group.members];
     await Promise.all(members.map(({ loop }) => loop.assign([])));
-    members.forEach(({ loop, reads }, index) => {
-      reads.clear();
+    members.forEach(({ loop }, index) => {
       const own = Array.from({ length: count }, (_, at) => at).filter((at) => at % members.length === index);
       void loop.assign(own);
     });

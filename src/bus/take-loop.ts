@@ -11,6 +11,11 @@ import { createSlot, type Place, type Raw, type Slot } from './slot.js';
 export type LoopSource = Readonly<{
   /** Makes these offsets last. A rejection is counted and tried again with the next settlement. */
   commit(offsets: ReadonlyMap<number, number>): Promise<void>;
+  /**
+   * Before any of them is opened: finds out where they are read on. Not later, since what the last owner
+   * settled between would be missing in what `open` loads. A rejection is tried again.
+   */
+  prepare(partitions: readonly number[]): Promise<void>;
   /** After `open`: pushes where it reads on, messages from now on. A rejection is tried again. */
   begin(partition: number): Promise<void>;
   /** A partition that was full has room again. */
@@ -151,21 +156,28 @@ export class TakeLoop {
     const isCurrent = (): boolean => this.pending === assignment && this.state === 'open';
     this.slots = new Map(assignment.partitions.map((partition) => [partition, createSlot(partition)]));
     assignment.done();
+    if (this.slots.size > 0)
+      await this.persist(isCurrent, () => this.source.prepare(assignment.partitions));
     for (const slot of this.slots.values()) {
-      for (let tries = 0; isCurrent() && !slot.open; tries++) {
-        try {
-          await this.sink.open(slot.partition);
-          slot.open = true;
-          if (isCurrent()) await this.source.begin(slot.partition);
-        } catch {
-          if (slot.open) this.sink.lost([slot.partition]);
-          slot.open = false;
-          this.failures++;
-          if (isCurrent()) await this.idle(backOff(tries));
-        }
-      }
+      await this.persist(isCurrent, async () => {
+        if (!slot.open) await this.sink.open(slot.partition);
+        slot.open = true;
+        if (isCurrent()) await this.source.begin(slot.partition);
+      });
     }
     if (this.pending === assignment) this.pending = undefined;
+  }
+
+  /** Until it works, or the assignment is over. */
+  private async persist(isCurrent: () => boolean, work: () => Promise<void>): Promise<void> {
+    for (let tries = 0; isCurrent(); tries++) {
+      try {
+        return await work();
+      } catch {
+        this.failures++;
+        if (isCurrent()) await this.idle(backOff(tries));
+      }
+    }
   }
 
   private giveUp(): void {
@@ -186,7 +198,12 @@ export class TakeLoop {
       if (typeof delivered.content === 'string') this.rejected[delivered.content]++;
       this.taken++;
       this.sinceSettle++;
-      this.sink.take(delivered);
+      try {
+        this.sink.take(delivered);
+      } catch {
+        // It must not; but one that does must not end the reading of all others.
+        this.failures++;
+      }
       if (next.hasRoomAgain()) this.source.resume(next.partition);
     }
     return 0;

@@ -3,6 +3,7 @@
  * the supervisor's correlator, else nowhere.
  */
 import type { PublisherStats } from '../bus/bus-contract.js';
+import { kafkaSettings, type KafkaSettings } from '../bus/settings.js';
 import { createObservations, OBSERVATIONS_TOPIC } from '../cluster/observations.js';
 import type { Config } from '../config/schema.js';
 import type { Channel } from '../core/channel.js';
@@ -30,9 +31,21 @@ const NOWHERE: Publishing = { publish: undefined, stats: () => NOTHING, close: a
 type Deps = Readonly<{ channel: Channel; log: Log }>;
 
 /** Never waits for a broker. */
-export async function createPublishing(config: Config, { channel }: Deps): Promise<Publishing> {
-  if (config.kafka !== undefined) return NOWHERE;
+export async function createPublishing(config: Config, { channel, log }: Deps): Promise<Publishing> {
+  const { kafka, baseDir } = config;
+  if (kafka !== undefined) return toKafka(kafkaSettings(kafka, { baseDir }), log);
   return config.correlator.enabled ? toSupervisor(channel) : NOWHERE;
+}
+
+async function toKafka(settings: KafkaSettings, log: Log): Promise<Publishing> {
+  // Loaded where Kafka is used alone: its client is 2 MB.
+  const { createKafkaPublisher } = await import('../bus/kafka-publisher.js');
+  const publisher = createKafkaPublisher(settings, log);
+  return {
+    publish: { withLine: true, send: (event, line) => publisher.publish(event, line) },
+    stats: () => publisher.stats(),
+    close: () => publisher.close(settings.config.closing),
+  };
 }
 
 function toSupervisor(channel: Channel): Publishing {

@@ -1,6 +1,7 @@
 /**
  * A real Kafka broker for tests: Apache Kafka in KRaft mode on free ports of this machine, stopped, killed,
- * frozen and started again on the same data. `KAFKA_BROKERS` names one that runs, for tests that do it no harm.
+ * frozen and started again on the same data. `KAFKA_BROKERS` names one that runs, for tests that do it no
+ * harm.
  */
 import { spawn, execFileSync, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';

@@ -28,7 +28,8 @@ if ! { command -v clang && command -v nft && test -e /usr/include/bpf/libbpf.h; 
     echo "clang and libbpf-dev could not be installed; the tests of the XDP filter are skipped"
 fi
 make --no-print-directory -C bpf >/dev/null || echo "the XDP filter is not built; its tests are skipped"
-echo "Redis servers are started by the tests that need them; no test of this version needs Kafka"
+bash test/support/kafka/fetch.sh
+echo "Redis servers and Kafka brokers are started by the tests that need them"
 
 mkdir -p .tap
 results=.tap/results.tap
