@@ -245,8 +245,8 @@ class Reader {
   }
 
   /**
-   * A batch from elsewhere than asked for is of a generation that is over, or kafkajs was sent elsewhere since
-   * what was there is gone. Asked again, only the second comes again.
+   * A batch from elsewhere than asked for is of a generation that is over, or kafkajs was sent elsewhere
+   * since what was there is gone. Asked again, only the second comes again.
    */
   private accepts({ consumer, places, astray }: Session, partition: number, fetchedFrom: number): boolean {
     const { topic } = this.settings.config;
