@@ -12,6 +12,8 @@ export type FeedChange =
 export type BanFeed = Readonly<{
   /** Those in force as far as is known; some may have just expired. */
   bans(): Iterable<Ban>;
+  /** How far our clock is ahead of the one that bans end by. */
+  skewMs(): number;
   /** Tells each change once. The returned function ends it. */
   listen(listener: (change: FeedChange) => void): () => void;
 }>;

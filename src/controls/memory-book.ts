@@ -28,6 +28,7 @@ export type BookStats = Readonly<{
   gaveWay: number;
   /** Asks for which there was no room. */
   full: number;
+  version: number;
   /** Subjects forgotten since the ledger was full. */
   forgotten: number;
 }>;
@@ -38,6 +39,8 @@ export type MemoryBook = BanBook &
     state(): BookState;
     /** Takes over what was saved; for the start, before anything is asked. */
     restore(state: BookState): void;
+    /** Runs after whatever `state` would show; one at a time. */
+    onWrite(work: () => void): void;
     stats(): BookStats;
   }>;
 
@@ -53,6 +56,7 @@ export function createMemoryBook({ clock, rules, newId = newBanId }: MemoryBookD
   const audit: AuditEntry[] = [];
   const listeners = new Set<(change: FeedChange) => void>();
   const counts = { gaveWay: 0, full: 0 };
+  let onWrite = (): void => undefined;
   let version = 0;
   let sweptMs = -Infinity;
 
@@ -62,6 +66,7 @@ export function createMemoryBook({ clock, rules, newId = newBanId }: MemoryBookD
   };
   const write = (entry: AuditEntry): void => {
     audit.push(entry);
+    onWrite();
     const { audit: most } = rules();
     // Cut in bulk: an array moves as a whole.
     if (audit.length > most * 1.25) audit.splice(0, audit.length - most);
@@ -97,6 +102,7 @@ export function createMemoryBook({ clock, rules, newId = newBanId }: MemoryBookD
     const note = (untilMs: number): void => {
       const forgetMs = forgottenMs({ untilMs, nowMs, memory: at.rules.memory });
       ledger.put(key, verdict.entry, { forgetMs, most: at.rules.ledger });
+      onWrite();
     };
     if (!('untilMs' in verdict)) {
       note(nowMs);
@@ -122,6 +128,7 @@ export function createMemoryBook({ clock, rules, newId = newBanId }: MemoryBookD
     const { memory, ledger: most } = rules();
     ledger.put(key, entry, { forgetMs: forgottenMs({ untilMs: nowMs, nowMs, memory }), most });
     shelf.drop(key);
+    onWrite();
     if (ban === undefined) return undefined;
     write({ timeMs: nowMs, what: 'unban', subject: key, actor, reason, ban });
     tell({ kind: 'removed', subject });
@@ -134,6 +141,7 @@ export function createMemoryBook({ clock, rules, newId = newBanId }: MemoryBookD
   };
   return {
     bans: inForce,
+    skewMs: () => 0,
     listen(listener) {
       listeners.add(listener);
       return () => listeners.delete(listener);
@@ -158,7 +166,8 @@ export function createMemoryBook({ clock, rules, newId = newBanId }: MemoryBookD
         ledger.put(key, entry, { forgetMs, most: rules().ledger });
       audit.push(...state.audit.slice(-rules().audit));
     },
-    stats: () => ({ ...counts, forgotten: ledger.forgotten() }),
+    onWrite: (work) => void (onWrite = work),
+    stats: () => ({ ...counts, version, forgotten: ledger.forgotten() }),
   };
 }
 

@@ -34,7 +34,7 @@ export function serveBans(feed: BanFeed): BanServer {
   let waiting: Change[] = [];
   let flushing: NodeJS.Timeout | undefined;
   const sendAll = (channel: Channel): boolean => {
-    const rows = [...feed.bans()].map(rowOf).filter((row) => row !== undefined);
+    const rows = [...feed.bans()].map((ban) => rowOf(ban, feed.skewMs())).filter((row) => row !== undefined);
     for (let at = 0; at === 0 || at < rows.length; at += SLICE) {
       const end = at + SLICE;
       const slice: Slice = { first: at === 0, last: end >= rows.length, rows: rows.slice(at, end) };
@@ -54,7 +54,7 @@ export function serveBans(feed: BanFeed): BanServer {
   };
   const unlisten = feed.listen((change) => {
     const { kind, value } = change.kind === 'added' ? change.ban.subject : change.subject;
-    const row = change.kind === 'added' ? rowOf(change.ban) : undefined;
+    const row = change.kind === 'added' ? rowOf(change.ban, feed.skewMs()) : undefined;
     waiting.push(row ?? [kind, value]);
     flushing ??= setTimeout(flush, FLUSH_MS);
   });
@@ -80,8 +80,9 @@ export function serveBans(feed: BanFeed): BanServer {
   };
 }
 
-function rowOf({ subject, mode, reason, untilMs }: Ban): BanRow | undefined {
-  return mode === 'watch' ? undefined : [subject.kind, subject.value, mode, reason, untilMs];
+/** In the time of our own clock. */
+function rowOf({ subject, mode, reason, untilMs }: Ban, skewMs: number): BanRow | undefined {
+  return mode === 'watch' ? undefined : [subject.kind, subject.value, mode, reason, untilMs + skewMs];
 }
 
 /** The worker's side. Answers the set in use now; call it before the worker greets its supervisor. */

@@ -1,15 +1,17 @@
 /**
  * The supervisor's bans in one place: the book, its way to the workers, and what a newly banned address earns
- * in observed score.
+ * in observed score. Stays the same over reloads, whatever the book behind it is.
  */
 import type { Config } from '../config/schema.js';
+import { BAN_MODES, type BanMode } from '../controls/ban.js';
 import type { BanBook } from '../controls/ban-book-contract.js';
-import type { FeedChange } from '../controls/ban-feed-contract.js';
-import { createMemoryBook, type MemoryBook } from '../controls/memory-book.js';
+import type { BanFeed, FeedChange } from '../controls/ban-feed-contract.js';
 import { serveBans } from '../controls/serve-bans.js';
 import { parseNetwork } from '../core/address.js';
 import type { Channel } from '../core/channel.js';
 import { systemClock } from '../core/clock.js';
+import { describeFault, Fault } from '../core/errors.js';
+import { openSource, sourceText, type BanSource, type SourceStats } from './ban-source.js';
 import type { Log } from './engines.js';
 
 export type BanDesk = Readonly<{
@@ -18,6 +20,12 @@ export type BanDesk = Readonly<{
   attach(channel: Channel): () => void;
   /** Never throws: what cannot be read is a warning. */
   start(): Promise<void>;
+  /** Opens another book where the config now names one; bans in force go along. Never rejects. */
+  follow(): Promise<void>;
+  /** Bans in force, by mode. */
+  active(): Readonly<Record<BanMode, number>>;
+  /** Undefined before the start. */
+  stats(): SourceStats | undefined;
   close(): Promise<void>;
 }>;
 
@@ -28,22 +36,73 @@ export type BanDeskDeps = Readonly<{
   raise: (key: string, points: number) => void;
 }>;
 
-export function createBanDesk({ config, raise }: BanDeskDeps): BanDesk {
-  const book: MemoryBook = createMemoryBook({ clock: systemClock, rules: () => config().bans });
-  const server = serveBans(book);
-  book.listen((change) => feedBack(change, config(), raise));
+export function createBanDesk({ config, log, raise }: BanDeskDeps): BanDesk {
+  const listeners = new Set<(change: FeedChange) => void>();
+  let source: BanSource | undefined;
+  let text = '';
+  const feed: BanFeed = {
+    bans: () => source?.feed.bans() ?? [],
+    skewMs: () => source?.feed.skewMs() ?? 0,
+    listen(listener) {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+  };
+  const server = serveBans(feed);
+  feed.listen((change) => feedBack(change, config(), raise));
+  const open = async (): Promise<void> => {
+    const before = source;
+    const next = await openSource({ config, log, before });
+    next.feed.listen((change) => {
+      if (source === next) for (const listener of listeners) listener(change);
+    });
+    source = next;
+    text = sourceText(config());
+    await next.start();
+    await before?.close();
+  };
   return {
-    book,
+    book: createFrontBook(() => source?.book),
     attach: server.attach,
-    start: async () => undefined,
+    start: open,
+    async follow() {
+      if (source === undefined || sourceText(config()) === text) return;
+      await open().catch((error: unknown) => log('error', `bans: ${describeFault(error)}`));
+    },
+    active: () => countByMode(feed),
+    stats: () => source?.stats(),
     async close() {
       server.close();
-      await book.close();
+      await source?.close();
     },
   };
 }
 
-/** Our own refusals raise nothing: only the finding itself does, once, where it was made. */
+/** Asks whatever book is in use now. */
+function createFrontBook(current: () => BanBook | undefined): BanBook {
+  const now = async (): Promise<BanBook> => {
+    const book = current();
+    if (book === undefined) throw new Fault('STORE_CLOSED');
+    return book;
+  };
+  return {
+    read: async () => (await now()).read(),
+    ban: async (asks) => (await now()).ban(asks),
+    unban: async (subject, by) => (await now()).unban(subject, by),
+    note: async (entry) => (await now()).note(entry),
+    audit: async (count) => (await now()).audit(count),
+    close: async () => undefined,
+  };
+}
+
+function countByMode(feed: BanFeed): Record<BanMode, number> {
+  const counts = Object.fromEntries(BAN_MODES.map((mode) => [mode, 0])) as Record<BanMode, number>;
+  const now = systemClock.nowMs() - feed.skewMs();
+  for (const { mode, untilMs } of feed.bans()) if (untilMs > now) counts[mode]++;
+  return counts;
+}
+
+/** Our own refusals raise nothing: only the finding itself does, once, on each gate that learns of it. */
 function feedBack(change: FeedChange, { bans, ipv6Prefix }: Config, raise: BanDeskDeps['raise']): void {
   if (change.kind !== 'added' || !change.live || change.ban.subject.kind !== 'network') return;
   const { mode, subject } = change.ban;

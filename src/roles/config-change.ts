@@ -17,6 +17,7 @@ const FIXED: readonly KeyPath[] = [
   ['reputation', 'stateDir'],
   ['identity', 'hashKeyEnv'],
   ['kafka'],
+  ['bans', 'stateFile'],
   ['correlator', 'enabled'],
 ];
 
@@ -39,12 +40,20 @@ export function carryOver(running: Config, next: Config): { config: Config; wait
     log,
     metrics,
     kafka,
+    bans: keptIn(next.bans, running.bans.stateFile),
     correlator: { ...next.correlator, enabled: running.correlator.enabled },
     limits: { ...next.limits, keysMax: running.limits.keysMax },
     reputation: { ...next.reputation, observed, ...(stateDir === undefined ? {} : { stateDir }) },
     identity: { ...next.identity, hashKeyEnv: running.identity.hashKeyEnv },
   };
   return { config, waiting };
+}
+
+function keptIn(bans: Config['bans'], stateFile: string | undefined): Config['bans'] {
+  const kept = { ...bans };
+  if (stateFile === undefined) delete kept.stateFile;
+  else kept.stateFile = stateFile;
+  return kept;
 }
 
 function socketsOf({ listen }: Config): string {

@@ -14,6 +14,8 @@ export type Shared = Readonly<{
   correlator: EmbeddedCorrelator;
   /** Reads what was saved. Never throws: what is damaged is a warning. */
   start(): Promise<void>;
+  /** Opens anew what the config, changed meanwhile, wants otherwise. Never rejects. */
+  follow(): Promise<void>;
   /** Serves one worker's line until the returned function is called. */
   attach(channel: Channel): () => void;
   /** Saves once more. */
@@ -33,6 +35,10 @@ export function createShared(config: () => Config, log: Log): Shared {
     async start() {
       await observed.start();
       await bans.start();
+      await correlator.follow();
+    },
+    async follow() {
+      await bans.follow();
       await correlator.follow();
     },
     attach(channel) {

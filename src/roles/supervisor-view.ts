@@ -9,6 +9,8 @@ import type { DecisionEvent } from '../core/event.js';
 import type { MemoryStore } from '../limits/index.js';
 import { createMetrics, sumOf, type Metrics } from '../telemetry/metrics.js';
 import type { Mode } from './config-change.js';
+import { banGauges } from './ban-gauges.js';
+import type { BanDesk } from './ban-desk.js';
 import { correlatorGauges } from './correlator-gauges.js';
 import type { CorrelatorView } from './embedded-correlator.js';
 import type { Log } from './engines.js';
@@ -38,6 +40,7 @@ export type View = Readonly<{
   }>;
   store: MemoryStore;
   correlator: () => CorrelatorView | undefined;
+  bans: BanDesk;
   hashKey: () => string;
   note: Log;
   askMetrics: () => void;
@@ -52,6 +55,7 @@ export function adminState(view: View): AdminState {
   const own = createMetrics(view.config().metrics, { sites: [] });
   registerGauges(own, view);
   correlatorGauges(own, view.correlator);
+  banGauges(own, view.bans);
   return {
     notReady: () => notReady(view),
     feeds: () => feedsOf(view),

@@ -205,7 +205,7 @@ class Supervision implements Supervisor {
       const problem = await this.roster.takesOver(state, version, SWAP_WAIT_MS);
       if (problem !== undefined) return problem;
     }
-    await this.shared?.correlator.follow();
+    await this.shared?.follow();
     return undefined;
   }
 
@@ -319,6 +319,7 @@ class Supervision implements Supervisor {
       counts: this.counts,
       store: this.shared!.store,
       correlator: () => this.shared!.correlator.view(),
+      bans: this.shared!.bans,
       hashKey: () => this.hashKey,
       note: this.note,
       askMetrics: () => this.askMetrics(),
