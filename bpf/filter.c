@@ -654,6 +654,16 @@ void print_config(const struct filter *filter, const struct tidegate_config *con
 	putchar('}');
 }
 
+bool filter_attached(const struct filter *filter)
+{
+	struct bpf_link_info link = {};
+	__u32 length = sizeof(link);
+
+	if (filter->link < 0)
+		return true;
+	return !bpf_obj_get_info_by_fd(filter->link, &link, &length) && link.xdp.ifindex;
+}
+
 static unsigned long long map_memory(int map)
 {
 	unsigned long long bytes = 0;

@@ -82,6 +82,9 @@ int filter_config_write(const struct filter *filter, const struct tidegate_confi
 int filter_state(const struct filter *filter, struct tidegate_state *state);
 int filter_state_write(const struct filter *filter, const struct tidegate_state *state);
 
+/* Whether the program still is on an interface; one that was only loaded counts as such. */
+bool filter_attached(const struct filter *filter);
+
 /* Sums the counters of all CPUs; `sums` has TIDEGATE_COUNTER_TOTAL of them. */
 int filter_counters(const struct filter *filter, struct tidegate_counter *sums);
 

@@ -289,6 +289,10 @@ int stage_add(struct stage *stage, const struct listing *listing)
 {
 	struct staged *staged;
 
+	if (listing->until_ms && listing->until_ms <= unix_ms()) {
+		stage->expired++;
+		return 0;
+	}
 	if (stage->count == STAGED_MAX) {
 		stage->dropped++;
 		return 0;
@@ -535,7 +539,8 @@ static int apply(const struct filter *filter, struct stage *stage, __u32 generat
 	struct run allows[LIST_MAPS] = {}, bans[LIST_MAPS] = {};
 	int error;
 
-	qsort(stage->entries, stage->count, sizeof(*stage->entries), by_key);
+	if (stage->count)
+		qsort(stage->entries, stage->count, sizeof(*stage->entries), by_key);
 	error = put_list(filter, stage, ALLOWS, allows, commit, generation);
 	if (!error)
 		error = put_list(filter, stage, BANS, bans, commit, generation);
@@ -560,6 +565,7 @@ int stage_commit(const struct filter *filter, struct stage *stage, __u64 version
 
 	memset(commit, 0, sizeof(*commit));
 	commit->left_out = stage->dropped;
+	commit->expired = stage->expired;
 	if (error)
 		return error;
 	/* Written first: should this run die half way, the next one has a generation of its own. */

@@ -24,6 +24,7 @@ struct stage {
 	size_t count;
 	size_t room;
 	size_t dropped; /* beyond STAGED_MAX */
+	size_t expired; /* over before they were staged */
 };
 
 struct commit {
@@ -31,6 +32,7 @@ struct commit {
 	size_t allows;
 	size_t swept;
 	size_t left_out;
+	size_t expired;
 	double took_ms;
 };
 

@@ -26,7 +26,7 @@ static const char USAGE[] =
 	"  config   show, or change at run time with [caps]\n"
 	"  events   sources that cross a cap, a line of JSON each, until stopped\n"
 	"  upgrade  this binary's program into the attached filter, without a gap\n"
-	"  test-run sync and packets through a program that is not attached (no --iface)\n"
+	"  test-run sync, and packets through the program; without --iface one that is attached nowhere\n"
 	"caps: --packet-cap N --packet-window-ms N --syn-cap N --syn-window-ms N (cap 0: none)\n"
 	"      --dry-run on|off --deep-vlan pass|drop --management NET|none (repeatable)\n"
 	"      --events-per-second N --event-quiet-s N\n";
@@ -282,23 +282,6 @@ static int configure(struct filter *filter, const struct wishes *wishes)
 	return code ? code : answer_config(filter, "config");
 }
 
-static int test_run(const struct wishes *wishes)
-{
-	struct tidegate_config config = defaults();
-	struct filter filter;
-	int code = filter_place(&filter, PIN_ROOT, "none");
-
-	fulfil(&config, wishes);
-	if (!code)
-		code = filter_load(&filter, &wishes->sizes, &config);
-	if (!code)
-		code = set_management(&filter, wishes);
-	if (!code)
-		code = sync_run(&filter, true);
-	filter_close(&filter);
-	return code;
-}
-
 static int opened(struct filter *filter, const char *command)
 {
 	bool exclusive = !strcmp(command, "upgrade");
@@ -310,12 +293,38 @@ static int opened(struct filter *filter, const char *command)
 		return filter_status(filter);
 	if (!strcmp(command, "upgrade"))
 		return filter_upgrade(filter);
-	if (!strcmp(command, "sync"))
-		return filter_share(filter) ? fail_kernel(-errno, "open the pins") : sync_run(filter, false);
+	if (!strcmp(command, "sync") || !strcmp(command, "test-run"))
+		return filter_share(filter) ? fail_kernel(-errno, "open the pins") :
+					      sync_run(filter, !strcmp(command, "test-run"));
 	if (!strcmp(command, "events"))
 		return events_run(filter);
 	code = list_print(filter);
 	return code ? fail_kernel(code, "read the lists") : EXIT_DONE;
+}
+
+static int test_run(const struct wishes *wishes)
+{
+	struct tidegate_config config = defaults();
+	struct filter filter;
+	int code = filter_place(&filter, PIN_ROOT, "none");
+
+	/* Through the attached filter and its lists. */
+	if (wishes->interface) {
+		code = filter_place(&filter, wishes->root, wishes->interface);
+		if (!code)
+			code = opened(&filter, "test-run");
+		filter_close(&filter);
+		return code;
+	}
+	fulfil(&config, wishes);
+	if (!code)
+		code = filter_load(&filter, &wishes->sizes, &config);
+	if (!code)
+		code = set_management(&filter, wishes);
+	if (!code)
+		code = sync_run(&filter, true);
+	filter_close(&filter);
+	return code;
 }
 
 static int run(const char *command, const struct wishes *wishes)

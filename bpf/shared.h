@@ -16,7 +16,7 @@
 #define TIDEGATE_VLAN_TAGS 4
 #define TIDEGATE_EXTENSIONS 8
 /* Expired prefixes that may hide a shorter one in force before the search ends. */
-#define TIDEGATE_COVERS 8
+#define TIDEGATE_COVERS 32
 
 /*
  * A window is one word: the tick at which it began above, the packets seen in it below, so that one atomic

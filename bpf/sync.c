@@ -117,6 +117,8 @@ static const char *add(struct session *session, enum list list)
 		error = stage_add(&session->stage, &listing);
 		return error ? error_text(error) : NULL;
 	}
+	if (listing.until_ms && listing.until_ms <= unix_ms())
+		return "\"until\" is over already";
 	error = list_add(session->filter, &listing, &replaced);
 	if (error)
 		return error_text(error);
@@ -208,9 +210,9 @@ static const char *op_commit(struct session *session)
 	if (error)
 		return strerror(-error);
 	printf("{\"ok\":true,\"op\":\"commit\",\"generation\":%llu,\"bans\":%zu,\"allows\":%zu,\"removed\":%zu,"
-	       "\"leftOut\":%zu,\"refused\":%zu,\"tookMs\":%.3f}\n",
-	       session->version, commit.bans, commit.allows, commit.swept, commit.left_out, session->refused,
-	       commit.took_ms);
+	       "\"leftOut\":%zu,\"expired\":%zu,\"refused\":%zu,\"tookMs\":%.3f}\n",
+	       session->version, commit.bans, commit.allows, commit.swept, commit.left_out, commit.expired,
+	       session->refused, commit.took_ms);
 	return NULL;
 }
 
@@ -309,7 +311,10 @@ static void run_line(struct session *session, const char *line, size_t length)
 	/* Others wait only while something changes, not while this run waits for lines. */
 	if (session->filter->lock >= 0)
 		flock(session->filter->lock, LOCK_EX);
-	wrong = operation->run(session);
+	if (filter_attached(session->filter))
+		wrong = operation->run(session);
+	else
+		wrong = "the filter has been detached, or its interface is gone; start again after attaching";
 	if (session->filter->lock >= 0)
 		flock(session->filter->lock, LOCK_UN);
 	if (wrong)
