@@ -51,7 +51,7 @@ export async function serve(supervisor: Supervisor, onReady?: (started: Started)
 }
 
 /** Resolves at the first SIGTERM or SIGINT; every further one calls `again`. */
-function firstSignal(again: () => void): Promise<void> {
+export function firstSignal(again: () => void): Promise<void> {
   return new Promise((resolve) => {
     let asked = false;
     const onSignal = (): void => {

@@ -4,9 +4,9 @@ import type { Detection, Suspect } from './detector.js';
 import { createGoodSample, joinSamples } from './good-sample.js';
 import { BASE_MS, observed } from './testing-engine.js';
 
-const suspect = (value: string): Suspect => ({
+const suspect = (value: string, count = 9): Suspect => ({
   subject: { kind: 'network', value },
-  evidence: { count: 9, firstSeenMs: BASE_MS, lastSeenMs: BASE_MS, requestIds: [] },
+  evidence: { count, firstSeenMs: BASE_MS, lastSeenMs: BASE_MS, requestIds: [] },
 });
 const attackers = Array.from({ length: 50 }, (_, n) => suspect(`198.51.100.${n}`));
 const detectionOf = (suspects: Suspect[]): Detection => ({
@@ -48,6 +48,13 @@ t.test('good requests that are part of the pattern do not speak for their sender
   test.ok(blast.share > 0.25 && blast.share < 0.42, `about a third: ${blast.share}`);
 });
 
+t.test('a few pages that attackers look at beside the attack do not shield them', async (test) => {
+  const cover = attackers.map(({ subject }) => ({ ip: subject.value, requests: 8 }));
+  test.match(weigh(attackers, cover), { passed: { length: 50 }, share: 0 }, 'though nobody else is there');
+  const more = cover.map(({ ip }) => ({ ip, requests: 10 }));
+  test.match(weigh(attackers, more), { passed: [], share: 1 }, 'more good requests than bad ones do');
+});
+
 t.test('one office among attackers is spared, the others are banned', async (test) => {
   const office = suspect('192.0.2.1');
   const blast = weigh([...attackers, office], [...people, { ip: '192.0.2.1', requests: 2_000 }]);
@@ -66,9 +73,9 @@ t.test('what was banned before adds up', async (test) => {
 t.test('with few requests to go by, a few touched ones are let go', async (test) => {
   test.match(
     weigh(
-      [suspect('192.0.2.1')],
+      [suspect('192.0.2.1', 1)],
       [
-        { ip: '192.0.2.1', requests: 2 },
+        { ip: '192.0.2.1', requests: 3 },
         { ip: '203.0.113.1', requests: 9 },
       ],
     ),

@@ -1,8 +1,8 @@
 /**
  * The blast guard: how much of the good traffic of the last quarter of an hour a set of bans would touch.
- * Requests that are part of the pattern themselves do not speak for their sender. Where it stops being right:
- * an attacker who earns many good answers beside the attack shields itself; that is reported for a person to
- * decide.
+ * Requests that are part of the pattern do not speak for their sender, nor do others where they are fewer
+ * than those. Where it stops being right: an attacker who earns more good answers than its attack has
+ * requests shields itself; that is reported for a person to decide.
  */
 import { subjectKey, type Subject, type SubjectKind } from '../controls/ban.js';
 import { networkContains, parseNetwork, type Network } from '../core/address.js';
@@ -39,17 +39,24 @@ export type BlastAsk = Readonly<{
 export function weighBlast(ask: BlastAsk): Blast {
   const { detection, suspects, good, shareMax } = ask;
   const matcher = createMatcher(suspects.map(({ subject }) => subject));
-  const bySuspect = new Map<number, number>();
-  let [total, touched, samples] = [0, 0, 0];
+  const bySuspect = new Map<number, Good>();
+  const sums: Good = { weight: 0, samples: 0 };
+  let total = 0;
   for (const { request, weight } of good) {
     total += weight;
     const at = matcher.find(request);
-    const counts = at >= 0 ? !detection.explains(request) : ask.recent.find(request) >= 0;
-    if (!counts) continue;
-    touched += weight;
-    samples++;
-    if (at >= 0) bySuspect.set(at, (bySuspect.get(at) ?? 0) + weight);
+    if (at < 0) {
+      if (ask.recent.find(request) >= 0) add(sums, { weight, samples: 1 });
+    } else if (!detection.explains(request)) {
+      const own = bySuspect.get(at) ?? { weight: 0, samples: 0 };
+      bySuspect.set(at, add(own, { weight, samples: 1 }));
+    }
   }
+  for (const [at, own] of bySuspect) {
+    if (own.weight < suspects[at]!.evidence.count) bySuspect.delete(at);
+    else add(sums, own);
+  }
+  const { weight: touched, samples } = sums;
   const figures = { share: total === 0 ? 0 : touched / total, sampled: good.length, touched: samples };
   const allowed = shareMax * total + (good.length === 0 ? 0 : (SLACK_SAMPLES * total) / good.length);
   const spared = spareFor(touched - allowed, bySuspect);
@@ -61,12 +68,21 @@ export function weighBlast(ask: BlastAsk): Blast {
   };
 }
 
+type Good = { weight: number; samples: number };
+
+function add(to: Good, { weight, samples }: Good): Good {
+  to.weight += weight;
+  to.samples += samples;
+  return to;
+}
+
 /** The few suspects without whom the rest fits; undefined where a few are not enough. */
-function spareFor(excess: number, bySuspect: ReadonlyMap<number, number>): Set<number> | undefined {
+function spareFor(excess: number, bySuspect: ReadonlyMap<number, Good>): Set<number> | undefined {
   const spared = new Set<number>();
   if (excess <= 0) return spared;
   let left = excess;
-  for (const [at, weight] of [...bySuspect].sort(([, a], [, b]) => b - a).slice(0, SPARED_MAX)) {
+  const heaviest = [...bySuspect].sort(([, a], [, b]) => b.weight - a.weight).slice(0, SPARED_MAX);
+  for (const [at, { weight }] of heaviest) {
     spared.add(at);
     left -= weight;
     if (left <= 0) return spared;
