@@ -36,6 +36,20 @@ export function templateOf(path: string): string {
   return `/${kept.join('/')}`;
 }
 
+const ASSETS = new Set(
+  (
+    'css js mjs map png jpg jpeg gif svg webp avif ico bmp woff woff2 ttf otf eot wasm ' +
+    'mp4 webm mp3 ogg m4a m4s ts m3u8 mpd vtt txt'
+  ).split(' '),
+);
+
+/** What pages load by themselves: pictures, scripts, fonts, pieces of films. Judged by the ending alone. */
+export function isAsset(path: string): boolean {
+  const dot = path.lastIndexOf('.');
+  if (dot < 0 || path.length - dot > 6) return false;
+  return ASSETS.has(path.slice(dot + 1).toLowerCase());
+}
+
 const PLAIN = /^[a-z]{1,24}$/;
 const UUID = /^\{?[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\}?$/;
 const DATE = /^(?:19|20)\d\d-\d\d(?:-\d\d)?(?:t[\d:.]+z?)?$/;

@@ -1,0 +1,48 @@
+/**
+ * About how many distinct paths were seen, in 256 bits: linear counting (Whang and others 1990). Within some
+ * per cent up to 500 paths, and never above 1 400. A path counts as new until its bit is set, so that some new
+ * ones pass for known ones as it fills.
+ */
+import { hash32 } from './hash.js';
+import { textOf } from './saved.js';
+import type { Saved } from './detector.js';
+
+const BITS = 256;
+const WORDS = BITS / 32;
+
+export type PathBits = Uint32Array;
+
+export const createPathBits = (): PathBits => new Uint32Array(WORDS);
+
+/** True where the path's bit was not set yet. */
+export function addPath(bits: PathBits, path: string): boolean {
+  const hash = hash32(path);
+  const word = (hash >>> 5) & (WORDS - 1);
+  const bit = 1 << (hash & 31);
+  const before = bits[word]!;
+  if ((before & bit) !== 0) return false;
+  bits[word] = before | bit;
+  return true;
+}
+
+export function setBits(bits: PathBits): number {
+  let set = 0;
+  for (const word of bits) for (let rest = word; rest !== 0; rest &= rest - 1) set += 1;
+  return set;
+}
+
+export function distinctPaths(bits: PathBits): number {
+  return -BITS * Math.log(Math.max(BITS - setBits(bits), 1) / BITS);
+}
+
+export function writePathBits(bits: PathBits): Saved {
+  return Buffer.from(bits.buffer, bits.byteOffset, bits.byteLength).toString('base64');
+}
+
+export function readPathBits(saved: Saved | undefined): PathBits {
+  const bytes = Buffer.from(textOf(saved), 'base64');
+  if (bytes.length !== WORDS * 4) throw new TypeError('no saved path bits');
+  const bits = createPathBits();
+  Buffer.from(bits.buffer).set(bytes);
+  return bits;
+}
