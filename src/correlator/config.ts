@@ -2,6 +2,9 @@
 import { z } from 'zod';
 import { duration, span } from '../core/schema.js';
 import { failedLoginsSection } from './detectors/failed-logins.js';
+import { regularTimingSection } from './detectors/regular-timing.js';
+import { tokenRotationSection } from './detectors/token-rotation.js';
+import { travelSection } from './detectors/travel.js';
 
 const blastSection = z
   .strictObject({
@@ -25,6 +28,9 @@ const blastSection = z
 const detectorsSection = z
   .strictObject({
     failedLogins: failedLoginsSection.describe('Failed logins over one endpoint from many addresses.'),
+    travel: travelSection.describe('A session that travels faster than physics.'),
+    tokenRotation: tokenRotationSection.describe('Many short-lived tokens that walk by one plan.'),
+    regularTiming: regularTimingSection.describe('Steps that are too even for a person.'),
   })
   .prefault({});
 

@@ -33,7 +33,7 @@ const CLEARED = 0.25;
 /** `read` makes an entry of what `write` gave. */
 export function createEntries<E>(
   rules: EntryRules<E>,
-  saved?: Readonly<{ from: Saved; read: (row: Row) => E }>,
+  saved?: Readonly<{ from: Saved; read: (row: Row, name: string) => E }>,
 ): Entries<E> {
   const entries = new Map<string, E>();
   let dropped = 0;
@@ -44,7 +44,7 @@ export function createEntries<E>(
     sweptMs = numberOf(record['sweptMs']);
     for (const one of listOf(record['entries'])) {
       const [name, ...row] = listOf(one);
-      entries.set(textOf(name), saved.read(row));
+      entries.set(textOf(name), saved.read(row, textOf(name)));
     }
   }
   const isIdle = (entry: E, nowMs: number): boolean => nowMs - rules.lastMs(entry) > rules.idleMs;

@@ -1,7 +1,6 @@
 /**
  * About how many distinct paths were seen, in 256 bits: linear counting (Whang and others 1990). Within some
- * per cent up to 500 paths, and never above 1 400. A path counts as new until its bit is set, so that some new
- * ones pass for known ones as it fills.
+ * per cent up to 500 paths, and never above 1 420.
  */
 import { hash32 } from './hash.js';
 import { textOf } from './saved.js';
@@ -14,25 +13,15 @@ export type PathBits = Uint32Array;
 
 export const createPathBits = (): PathBits => new Uint32Array(WORDS);
 
-/** True where the path's bit was not set yet. */
-export function addPath(bits: PathBits, path: string): boolean {
+export function addPath(bits: PathBits, path: string): void {
   const hash = hash32(path);
-  const word = (hash >>> 5) & (WORDS - 1);
-  const bit = 1 << (hash & 31);
-  const before = bits[word]!;
-  if ((before & bit) !== 0) return false;
-  bits[word] = before | bit;
-  return true;
-}
-
-export function setBits(bits: PathBits): number {
-  let set = 0;
-  for (const word of bits) for (let rest = word; rest !== 0; rest &= rest - 1) set += 1;
-  return set;
+  bits[(hash >>> 5) & (WORDS - 1)]! |= 1 << (hash & 31);
 }
 
 export function distinctPaths(bits: PathBits): number {
-  return -BITS * Math.log(Math.max(BITS - setBits(bits), 1) / BITS);
+  let set = 0;
+  for (const word of bits) for (let rest = word; rest !== 0; rest &= rest - 1) set += 1;
+  return -BITS * Math.log(Math.max(BITS - set, 1) / BITS);
 }
 
 export function writePathBits(bits: PathBits): Saved {

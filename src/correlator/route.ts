@@ -3,37 +3,59 @@
  * `/item/12/reviews` are both `/item/:n/reviews`. Guesses from the text alone; a word that looks like an
  * identifier is taken for one, and two routes that differ only in such a word become one.
  */
-import { LRUCache } from 'lru-cache';
 import { foldPath } from '../core/fold-path.js';
 
 const SEGMENTS_MAX = 8;
 const SEGMENT_MAX = 64;
 const WORDS_MAX = 3;
 const RANDOM_MIN = 12;
-const CACHE_MAX = 8_192;
+const PLAIN_MAX = 24;
+const GENERATION_MAX = 4_096;
 
 export type Route = (path: string) => string;
 
-/** Remembers the templates of the last 8 192 paths. The same path has the same template for ever. */
+/** Remembers the templates of the last few thousand paths. The same path has the same template for ever. */
 export function createRoute(): Route {
-  const known = new LRUCache<string, string>({ max: CACHE_MAX });
+  // Two generations: cheaper than an exact order of use when most paths are seen once.
+  let young = new Map<string, string>();
+  let old = new Map<string, string>();
   return (path) => {
-    const found = known.get(path);
-    if (found !== undefined) return found;
-    const template = templateOf(path);
-    known.set(path, template);
+    const known = young.get(path);
+    if (known !== undefined) return known;
+    const template = old.get(path) ?? templateOf(path);
+    if (young.size >= GENERATION_MAX) [old, young] = [young, new Map()];
+    young.set(path, template);
     return template;
   };
 }
 
 /** At most 8 segments of at most 64 characters; deeper paths end in `/*`. */
 export function templateOf(path: string): string {
-  const segments = foldPath(path)
-    .split('/')
-    .filter((segment) => segment !== '');
-  const kept = segments.slice(0, SEGMENTS_MAX).map(placeholder);
-  if (segments.length > SEGMENTS_MAX) kept.push('*');
-  return `/${kept.join('/')}`;
+  const folded = foldPath(path);
+  let template = '';
+  let segments = 0;
+  for (let start = 0; start < folded.length; ) {
+    const slash = folded.indexOf('/', start);
+    const end = slash < 0 ? folded.length : slash;
+    if (end > start) {
+      if (++segments > SEGMENTS_MAX) return `${template}/*`;
+      template += `/${placeholder(folded, start, end)}`;
+    }
+    start = end + 1;
+  }
+  return template === '' ? '/' : template;
+}
+
+function placeholder(path: string, start: number, end: number): string {
+  let [letters, digits] = [0, 0];
+  for (let at = start; at < end; at++) {
+    const code = path.charCodeAt(at);
+    if (code >= 97 && code <= 122) letters += 1;
+    else if (code >= 48 && code <= 57) digits += 1;
+  }
+  if (digits === end - start) return ':n';
+  const segment = path.slice(start, end);
+  return letters === end - start && letters <= PLAIN_MAX ? segment : mixed(segment);
 }
 
 const ASSETS = new Set(
@@ -45,18 +67,18 @@ const ASSETS = new Set(
 
 /** What pages load by themselves: pictures, scripts, fonts, pieces of films. Judged by the ending alone. */
 export function isAsset(path: string): boolean {
-  const dot = path.lastIndexOf('.');
-  if (dot < 0 || path.length - dot > 6) return false;
+  const length = path.length;
+  let dot = length - 1;
+  while (dot >= 0 && dot > length - 7 && path.charCodeAt(dot) !== 46) dot -= 1;
+  if (dot < 0 || path.charCodeAt(dot) !== 46) return false;
   return ASSETS.has(path.slice(dot + 1).toLowerCase());
 }
 
-const PLAIN = /^[a-z]{1,24}$/;
 const UUID = /^\{?[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\}?$/;
 const DATE = /^(?:19|20)\d\d-\d\d(?:-\d\d)?(?:t[\d:.]+z?)?$/;
 const ENDING = /\.[a-z][a-z0-9]{0,4}$/;
 
-function placeholder(segment: string): string {
-  if (PLAIN.test(segment)) return segment;
+function mixed(segment: string): string {
   if (UUID.test(segment)) return ':uuid';
   if (DATE.test(segment)) return ':date';
   const ending = ENDING.exec(segment)?.[0] ?? '';

@@ -12,6 +12,8 @@ export type ClusterRules = Readonly<{
   similarity: number;
   /** Greatest ratio between the amounts of two tokens that are over. */
   spread: number;
+  /** Tokens with fewer requests make no cluster, but speak against one of people. */
+  requests: number;
 }>;
 
 export type Cluster = Readonly<{
@@ -20,31 +22,49 @@ export type Cluster = Readonly<{
   networks: readonly (readonly [network: string, requests: number])[];
   /** How many times over the time of a mean token their whole time is. */
   generations: number;
-  /** Share of the tokens that ended whose end was another one's beginning. */
+  /** Share of the tokens that ended whose end was another one's beginning, beyond what chance explains. */
   handovers: number;
+  /** Tokens of the same networks and order that ended with fewer requests. */
+  strays: number;
 }>;
 
-type Walk = Readonly<{ token: Token; direction: Float64Array; pace: number; ended: boolean; network: string }>;
+type Walk = Readonly<{
+  token: Token;
+  direction: Float64Array;
+  pace: number;
+  ended: boolean;
+  /** Where most of its requests came from. */
+  network: string;
+  address: string;
+}>;
 
 const GROUP_MAX = 256;
 const WALKS_MAX = 4_096;
 const ROUNDS_MAX = 8;
 const PACE_SPREAD = 2;
 const ENDED_MS = 30_000;
-const HANDOVER_MS = { before: 10_000, afterMin: 45_000, afterMax: 120_000, ofLife: 0.15 };
+const BEFORE_MS = 5_000;
+const AFTER_MAX_MS = 120_000;
+/** So wide is the time for a handover that chance alone would fill 30 % of them. */
+const CHANCE = 0.35;
+
+type Group = { busy: Walk[]; light: Walk[] };
+/** Its first walk stands for all. */
+type Alike = { walks: Walk[]; strays: number };
 
 export function clusterTokens(tokens: readonly Token[], rules: ClusterRules, nowMs: number): Cluster[] {
-  const groups = new Map<string, Walk[]>();
+  const groups = new Map<string, Group>();
   const latest = [...tokens].sort(byLatest).slice(0, WALKS_MAX);
   for (const token of latest) {
     const walk = walkOf(token, nowMs);
     const name = `${token.profile.site} ${walk.network}`;
-    const group = groups.get(name);
-    if (group === undefined) groups.set(name, [walk]);
-    else if (group.length < GROUP_MAX) group.push(walk);
+    let group = groups.get(name);
+    if (group === undefined) groups.set(name, (group = { busy: [], light: [] }));
+    const list = token.profile.count >= rules.requests ? group.busy : group.light;
+    if (list.length < GROUP_MAX) list.push(walk);
   }
-  const found = [...groups.values()].flatMap((walks) => densest(walks, rules));
-  return joined(found, rules).map((walks) => summed(walks));
+  const found = [...groups.values()].flatMap((group) => densest(group, rules));
+  return joined(found, rules).map(summed);
 }
 
 const byLatest = (a: Token, b: Token): number =>
@@ -62,6 +82,7 @@ function walkOf(token: Token, nowMs: number): Walk {
     pace: count / Math.max(lastMs - firstMs, 1_000),
     ended: lastMs < nowMs - ENDED_MS,
     network: busiest?.network ?? '',
+    address: busiest?.key ?? '',
   };
 }
 
@@ -71,15 +92,19 @@ function isAlike(one: Walk, other: Walk, { similarity, spread }: ClusterRules): 
   if (a * spread < b && one.ended) return false;
   if (b * spread < a && other.ended) return false;
   if (one.pace > other.pace * PACE_SPREAD || other.pace > one.pace * PACE_SPREAD) return false;
-  let cosine = 0;
-  for (let at = 0; at < GRAMS; at++) cosine += one.direction[at]! * other.direction[at]!;
-  return cosine >= similarity;
+  return cosine(one, other) >= similarity;
 }
 
-/** The walk with most like it and those, then again among the rest. Its first one stands for a cluster. */
-function densest(walks: readonly Walk[], rules: ClusterRules): Walk[][] {
-  const found: Walk[][] = [];
-  let rest = [...walks];
+function cosine(one: Walk, other: Walk): number {
+  let sum = 0;
+  for (let at = 0; at < GRAMS; at++) sum += one.direction[at]! * other.direction[at]!;
+  return sum;
+}
+
+/** The walk with most like it and those, then again among the rest. */
+function densest({ busy, light }: Group, rules: ClusterRules): Alike[] {
+  const found: Alike[] = [];
+  let rest = [...busy];
   for (let round = 0; round < ROUNDS_MAX && rest.length > 1; round++) {
     let best: Walk[] = [];
     for (const leader of rest) {
@@ -87,31 +112,37 @@ function densest(walks: readonly Walk[], rules: ClusterRules): Walk[][] {
       if (alike.length + 1 > best.length) best = [leader, ...alike];
     }
     if (best.length < 2) break;
-    found.push(best);
-    rest = rest.filter((walk) => !best.includes(walk));
+    const chosen = new Set(best);
+    const strays = light.filter((walk) => walk.ended && cosine(best[0]!, walk) >= rules.similarity);
+    found.push({ walks: best, strays: strays.length });
+    rest = rest.filter((walk) => !chosen.has(walk));
   }
   return found;
 }
 
 /** The same walk from several networks is one cluster. */
-function joined(clusters: readonly Walk[][], rules: ClusterRules): Walk[][] {
-  const found: Walk[][] = [];
+function joined(clusters: readonly Alike[], rules: ClusterRules): Alike[] {
+  const found: Alike[] = [];
+  const nameOf = ({ walks }: Alike): string => walks[0]!.token.name;
   const sizeFirst = [...clusters].sort(
-    (a, b) => b.length - a.length || (a[0]!.token.name < b[0]!.token.name ? -1 : 1),
+    (a, b) => b.walks.length - a.walks.length || (nameOf(a) < nameOf(b) ? -1 : 1),
   );
-  for (const cluster of sizeFirst) {
-    const [leader] = cluster;
-    const same = found.find(
-      ([first]) =>
-        first!.token.profile.site === leader!.token.profile.site && isAlike(first!, leader!, rules),
-    );
-    if (same === undefined) found.push([...cluster]);
-    else same.push(...cluster);
+  for (const { walks, strays } of sizeFirst) {
+    const leader = walks[0]!;
+    const same = found.find(({ walks: [first] }) => {
+      const isSite = first!.token.profile.site === leader.token.profile.site;
+      return isSite && isAlike(first!, leader, rules);
+    });
+    if (same === undefined) found.push({ walks: [...walks], strays });
+    else {
+      same.walks.push(...walks);
+      same.strays += strays;
+    }
   }
   return found;
 }
 
-function summed(walks: readonly Walk[]): Cluster {
+function summed({ walks, strays }: Alike): Cluster {
   const tokens = walks.map(({ token }) => token);
   const networks = new Map<string, number>();
   for (const { profile } of tokens) {
@@ -127,28 +158,48 @@ function summed(walks: readonly Walk[]): Cluster {
     tokens,
     networks: [...networks].sort((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1)),
     generations: (lastMs - firstMs) / lifeMs,
-    handovers: handoverShare(tokens, lifeMs),
+    handovers: Math.max(handoverShare([tokens]), handoverShare(byAddress(walks))),
+    strays,
   };
 }
 
-/** Only those count that ended before the last one began: the others had no time for a successor. */
-function handoverShare(tokens: readonly Token[], lifeMs: number): number {
-  const { before, afterMin, afterMax, ofLife } = HANDOVER_MS;
-  const after = Math.min(Math.max(afterMin, ofLife * lifeMs), afterMax);
-  const starts = tokens.map(({ profile }) => profile.firstMs).sort((a, b) => a - b);
-  const lastStart = starts.at(-1) ?? 0;
-  const ends = tokens
-    .map(({ profile }) => profile.lastMs)
-    .filter((ms) => ms < lastStart)
-    .sort((a, b) => a - b);
-  if (ends.length === 0) return 0;
-  let taken = 0;
-  let next = 0;
+/** A worker often stays where it is, and many workers at once would hide each other's handovers. */
+function byAddress(walks: readonly Walk[]): Token[][] {
+  const chains = new Map<string, Token[]>();
+  for (const { token, address } of walks) {
+    const chain = chains.get(address);
+    if (chain === undefined) chains.set(address, [token]);
+    else chain.push(token);
+  }
+  return [...chains.values()];
+}
+
+/** Only those count that ended before the last one of their chain began: the others had no time. */
+function handoverShare(chains: readonly (readonly Token[])[]): number {
+  let [ended, followed] = [0, 0];
+  for (const chain of chains) {
+    const starts = chain.map(({ profile }) => profile.firstMs).sort((a, b) => a - b);
+    const lastStart = starts.at(-1) ?? 0;
+    const ends = chain.map(({ profile }) => profile.lastMs).filter((ms) => ms < lastStart);
+    const betweenMs = (lastStart - (starts[0] ?? 0)) / chain.length;
+    ended += ends.length;
+    followed += followedEnds(
+      ends.sort((a, b) => a - b),
+      starts,
+      Math.min(AFTER_MAX_MS, CHANCE * betweenMs),
+    );
+  }
+  return ended === 0 ? 0 : followed / ended;
+}
+
+/** Each start follows one end at most. Both sorted. */
+function followedEnds(ends: readonly number[], starts: readonly number[], afterMs: number): number {
+  let [followed, next] = [0, 0];
   for (const end of ends) {
-    while (next < starts.length && starts[next]! < end - before) next += 1;
-    if (next >= starts.length || starts[next]! > end + after) continue;
-    taken += 1;
+    while (next < starts.length && starts[next]! < end - Math.min(BEFORE_MS, afterMs)) next += 1;
+    if (next >= starts.length || starts[next]! > end + afterMs) continue;
+    followed += 1;
     next += 1;
   }
-  return taken / ends.length;
+  return followed;
 }

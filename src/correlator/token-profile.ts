@@ -8,10 +8,11 @@ import type { Observation } from '../core/observation.js';
 import type { Saved } from './detector.js';
 import { hash32 } from './hash.js';
 import { addPath, createPathBits, readPathBits, writePathBits, type PathBits } from './path-bits.js';
+import type { Route } from './route.js';
 import { listOf, maybe, numberOf, textOf, type Row } from './saved.js';
 
 export const GRAMS = 64;
-const FROM_MAX = 8;
+const FROM_MAX = 16;
 const REQUEST_IDS = 3;
 /** Before, there is nothing to compare: the thousands who look at two pages cost nothing. */
 const SKETCHED_FROM = 8;
@@ -32,7 +33,7 @@ export type Profile = {
   grams: Uint16Array | undefined;
   paths: PathBits | undefined;
   requestIds: string[];
-  /** The first eight addresses. */
+  /** The first sixteen addresses. */
   from: From[];
 };
 
@@ -52,8 +53,7 @@ export function createProfile({ site, user, timeMs }: Observation): Profile {
   };
 }
 
-/** `template` is the path's. */
-export function addRequest(profile: Profile, observation: Observation, template: string): void {
+export function addRequest(profile: Profile, observation: Observation, route: Route): void {
   const { timeMs, path, requestId } = observation;
   if (timeMs > profile.lastMs) profile.lastMs = timeMs;
   else if (timeMs < profile.firstMs) profile.firstMs = timeMs;
@@ -61,7 +61,9 @@ export function addRequest(profile: Profile, observation: Observation, template:
   profile.user ??= observation.user;
   if (profile.requestIds.length < REQUEST_IDS) profile.requestIds.push(requestId);
   addFrom(profile, observation);
-  const now = hash32(template);
+  // Two before the first run of three.
+  if (profile.count < SKETCHED_FROM - 2) return;
+  const now = hash32(route(path));
   if (profile.count >= SKETCHED_FROM) {
     profile.grams ??= new Uint16Array(GRAMS);
     profile.paths ??= createPathBits();

@@ -64,6 +64,11 @@ type Part = DetectorPart & Readonly<{ tokens: Entries<Profile>; totals: AddressT
 const WALKED_MIN = 0.3;
 const NETWORK_SHARE = 0.9;
 const GENERATIONS_MIN = 2.5;
+/** Tokens with so few requests, by share of `requests`, are looked at to see whether most stop early. */
+const LIGHT = 0.25;
+const LIGHT_MIN = 12;
+/** A scraper's tokens are all long; people stop anywhere. */
+const STRAYS_MAX = 0.5;
 const ALIVE_MS = 600_000;
 const ONLY_SHARE = 0.8;
 const REQUEST_IDS = 5;
@@ -113,7 +118,7 @@ function openPart(config: TokenRotationConfig, route: Route, saved: Saved | unde
         profile = createProfile(observation);
         tokens.add(name, profile, timeMs);
       }
-      addRequest(profile, observation, route(path));
+      addRequest(profile, observation, route);
     },
     save: () => ({ tokens: tokens.save(writeProfile), totals: totals.save() }),
     size: () => tokens.size(),
@@ -125,7 +130,7 @@ function busyTokens(config: TokenRotationConfig, tokens: Entries<Profile>, nowMs
   const found: Token[] = [];
   for (const [name, profile] of tokens.all()) {
     const { count, firstMs, lastMs, paths } = profile;
-    if (count < config.requests || lastMs < nowMs - config.window) continue;
+    if (count < Math.max(LIGHT_MIN, config.requests * LIGHT) || lastMs < nowMs - config.window) continue;
     if (lastMs - firstMs > config.life || paths === undefined) continue;
     if (distinctPaths(paths) >= WALKED_MIN * Math.min(count, 1_000)) found.push({ name, profile });
   }
@@ -139,7 +144,8 @@ function isRotation(config: TokenRotationConfig, cluster: Cluster): boolean {
     cluster.tokens.length >= config.tokens &&
     few >= NETWORK_SHARE * requests &&
     cluster.generations >= GENERATIONS_MIN &&
-    cluster.handovers >= config.handovers
+    cluster.handovers >= config.handovers &&
+    cluster.strays <= STRAYS_MAX * cluster.tokens.length
   );
 }
 
@@ -162,7 +168,12 @@ function detectionOf(config: TokenRotationConfig, cluster: Cluster, now: Now): D
       `${tokens.length} tokens (${config.tokens} are suspect) with ${requests} pages in the same order, ` +
       `${Math.round(requests / tokens.length)} each, from ${few.join(', ')}; ` +
       `${Math.round(handovers * 100)} % of those that ended were followed by the next at once`,
-    counts: { tokens: tokens.length, requests, networks: networks.length, generations: Math.floor(generations) },
+    counts: {
+      tokens: tokens.length,
+      requests,
+      networks: networks.length,
+      generations: Math.floor(generations),
+    },
     firstSeenMs: Math.min(...profiles.map(({ firstMs }) => firstMs)),
     lastSeenMs: Math.max(...profiles.map(({ lastMs }) => lastMs)),
     suspects: [...aliveTokens(tokens, now.nowMs), ...addressesOf(profiles, now)],
