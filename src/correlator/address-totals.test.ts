@@ -25,16 +25,19 @@ t.test('parts add up to what one would have counted', async (test) => {
   }
 });
 
-t.test('what is older than three hours is forgotten; what is younger than 90 minutes is not', async (test) => {
-  const totals = createAddressTotals();
-  totals.add('192.0.2.1', START);
-  test.equal(totalOf([totals], '192.0.2.1', START + 1.49 * HOUR), 1);
-  test.equal(totalOf([totals], '192.0.2.1', START + 3 * HOUR), 0);
-  totals.add('192.0.2.9', START + 3 * HOUR);
-  test.equal(totalOf([totals], '192.0.2.1', START + 3 * HOUR), 0);
-  totals.add('192.0.2.1', START);
-  test.equal(totalOf([totals], '192.0.2.1', START + 3 * HOUR), 0, 'late ones count for nothing');
-});
+t.test(
+  'what is older than three hours is forgotten; what is younger than 90 minutes is not',
+  async (test) => {
+    const totals = createAddressTotals();
+    totals.add('192.0.2.1', START);
+    test.equal(totalOf([totals], '192.0.2.1', START + 1.49 * HOUR), 1);
+    test.equal(totalOf([totals], '192.0.2.1', START + 3 * HOUR), 0);
+    totals.add('192.0.2.9', START + 3 * HOUR);
+    test.equal(totalOf([totals], '192.0.2.1', START + 3 * HOUR), 0);
+    totals.add('192.0.2.1', START);
+    test.equal(totalOf([totals], '192.0.2.1', START + 3 * HOUR), 0, 'late ones count for nothing');
+  },
+);
 
 t.test('saved and opened, it goes on as if nothing had been', async (test) => {
   const one = createAddressTotals();
@@ -42,5 +45,7 @@ t.test('saved and opened, it goes on as if nothing had been', async (test) => {
   const two = createAddressTotals(JSON.parse(JSON.stringify(one.save())));
   for (const totals of [one, two]) totals.add('192.0.2.1', START + HOUR);
   test.same(two.save(), one.save());
-  test.throws(() => createAddressTotals({ even: { stretch: 1, cells: 'AAAA' }, odd: { stretch: 0, cells: '' } }));
+  test.throws(() =>
+    createAddressTotals({ even: { stretch: 1, cells: 'AAAA' }, odd: { stretch: 0, cells: '' } }),
+  );
 });

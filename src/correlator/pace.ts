@@ -1,8 +1,8 @@
 /**
  * How evenly somebody goes on: the gaps between steps, in bins that grow by 12 %, and the share of them that
  * fall into the fullest five bins in a row (a band of ±28 %). People's gaps spread over decades; those of a
- * loop with a pause do not. A pause that varies by a third is still found, one that varies by half is not, and
- * one drawn from an exponential cannot be told from people by this.
+ * loop with a pause do not. A pause that varies by a third is still found, one that varies by half is not,
+ * and one drawn from an exponential cannot be told from people by this.
  */
 import type { Saved } from './detector.js';
 import { listOf, numberOf } from './saved.js';

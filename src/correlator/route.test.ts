@@ -43,7 +43,8 @@ t.test('a remembered template is the same as a new one, and all are bounded', as
 });
 
 t.test('assets are told by their ending', async (test) => {
-  for (const path of ['/a.css', '/img/1.WEBP', '/x/app.3f2a.js', '/v/seg-1.m4s']) test.ok(isAsset(path), path);
+  for (const path of ['/a.css', '/img/1.WEBP', '/x/app.3f2a.js', '/v/seg-1.m4s'])
+    test.ok(isAsset(path), path);
   for (const path of ['/', '/a', '/a.html', '/v1.2/users', '/feed.json', '/a.css/b', '/a.']) {
     test.notOk(isAsset(path), path);
   }

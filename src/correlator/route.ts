@@ -34,7 +34,7 @@ export function templateOf(path: string): string {
   const folded = foldPath(path);
   let template = '';
   let segments = 0;
-  for (let start = 0; start < folded.length; ) {
+  for (let start = 0; start < folded.length;) {
     const slash = folded.indexOf('/', start);
     const end = slash < 0 ? folded.length : slash;
     if (end > start) {

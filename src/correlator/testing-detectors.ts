@@ -1,4 +1,4 @@
-/** For tests of detectors: made traffic through one of them as the engine would lead it, and what it found. */
+/** For tests of detectors: traffic through one of them as the engine would lead it, and what it found. */
 import fc from 'fast-check';
 import type { Observation } from '../core/observation.js';
 import { subjectKey } from '../controls/ban.js';

@@ -31,7 +31,7 @@ const ROTATION: Rotation = {
   ipOf: (worker) => `10.${20 + worker}.0.1`,
 };
 
-/** A list, twenty products of it each with its reviews now and then, the next list; a new token every so often. */
+/** A list, its products with reviews now and then, the next list; a new token every so often. */
 export function rotation(over: Partial<Rotation> = {}): Observation[] {
   const of = { ...ROTATION, ...over };
   const made: Observation[] = [];
@@ -96,7 +96,7 @@ export function walk(over: Partial<Walk> = {}): Observation[] {
   const { seed, lengthMs, pauseMs, jitter, client, path } = { ...WALK, ...over };
   const dice = createDice(seed);
   const made: Observation[] = [];
-  for (let atMs = 0; atMs < lengthMs; ) {
+  for (let atMs = 0; atMs < lengthMs;) {
     const step = made.length;
     made.push(
       observation({

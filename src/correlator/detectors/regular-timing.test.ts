@@ -63,7 +63,10 @@ t.test('an even pace that varies by half, or as chance has it, is not told from 
   const dice = createDice(7);
   const byChance = walk({ lengthMs: 10 * MINUTE });
   let timeMs = START_MS;
-  const scattered = byChance.map((one) => ({ ...one, timeMs: (timeMs += Math.ceil(dice.exponential(4_000))) }));
+  const scattered = byChance.map((one) => ({
+    ...one,
+    timeMs: (timeMs += Math.ceil(dice.exponential(4_000))),
+  }));
   test.equal(watch(detector, scattered).found.size, 0);
   test.equal(watch(detector, walk({ jitter: 0.5 })).found.size, 0);
 });
@@ -92,7 +95,10 @@ const INNOCENT: Readonly<Record<string, () => Observation[]>> = {
         path: `/p/${at}`,
       }),
     );
-    return together(walk({ lengthMs: 60 * MINUTE, pauseMs: 10_000, path: () => '/api/notifications' }), pages);
+    return together(
+      walk({ lengthMs: 60 * MINUTE, pauseMs: 10_000, path: () => '/api/notifications' }),
+      pages,
+    );
   },
   'an event stream that is opened again every thirty seconds': () =>
     walk({ lengthMs: 60 * MINUTE, pauseMs: 30_000, path: () => '/events' }),
@@ -124,14 +130,23 @@ for (const [name, make] of Object.entries(INNOCENT)) {
 t.test('none of the look-alikes is suspect, alone and together', async (test) => {
   for (const [name, make] of Object.entries(LOOK_ALIKES)) {
     const { found } = watch(detector, make({ lengthMs: 30 * MINUTE }), { everyMs: MINUTE });
-    test.same([...found.values()].map(({ best }) => best.summary), [], name);
+    test.same(
+      [...found.values()].map(({ best }) => best.summary),
+      [],
+      name,
+    );
   }
   test.equal(watch(detector, innocents({ lengthMs: 20 * MINUTE }), { everyMs: MINUTE }).found.size, 0);
 });
 
 t.test('an address that others use too is not banned for one of them', async (test) => {
   const office = Array.from({ length: 900 }, (_, at) =>
-    observation({ timeMs: START_MS + at * 1_000, ip: '10.30.0.1', session: `colleague-${at % 30}`, path: '/' }),
+    observation({
+      timeMs: START_MS + at * 1_000,
+      ip: '10.30.0.1',
+      session: `colleague-${at % 30}`,
+      path: '/',
+    }),
   );
   test.equal(watch(detector, together(office, walk({ client: NO_SESSION }))).found.size, 0);
 });

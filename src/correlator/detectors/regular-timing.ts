@@ -1,7 +1,7 @@
 /**
  * Somebody with a browser's name and no key who walks through page after page, or sends form after form, at a
- * pace too even for a person. Machines are no offence: what names itself as one, shows a key, asks for one URL
- * again and again (probes, polling, event streams) or only fetches assets is left alone. A slide show in a
+ * pace too even for a person. Machines are no offence: what names itself as one, shows a key, asks for one
+ * URL again and again (probes, polling, event streams) or only fetches assets is left alone. A slide show in a
  * browser looks the same, which is why it only observes unless the config says else. Steps less than 200 ms
  * apart are one step: what is faster is the limits' business.
  */
@@ -198,7 +198,10 @@ function detectionOf(config: RegularTimingConfig, walker: Walker, even: Evenness
   return {
     detector: 'regularTiming',
     pattern: `even pace of ${session === undefined ? key : `session ${session}`}`,
-    confidence: Math.min(0.95, 0.65 + 1.25 * Math.max(0, share - 0.8) + (gaps >= 2 * config.steps ? 0.05 : 0)),
+    confidence: Math.min(
+      0.95,
+      0.65 + 1.25 * Math.max(0, share - 0.8) + (gaps >= 2 * config.steps ? 0.05 : 0),
+    ),
     summary:
       `${steps} new pages and forms in ${minutes} min as a browser, ${Math.round(share * 100)} % of the last ` +
       `${gaps} gaps between ${fromMs} and ${toMs} ms (${Math.round(config.share * 100)} % are suspect)`,

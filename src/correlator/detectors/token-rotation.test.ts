@@ -21,26 +21,34 @@ import { createTokenRotation, tokenRotationSection } from './token-rotation.js';
 const MINUTE = 60_000;
 const detector = createTokenRotation(tokenRotationSection.parse({}), createRoute());
 
-t.test('a scraper that rotates its session every 300 to 400 requests is banned within minutes', async (test) => {
-  const traffic = together(background({ lengthMs: 20 * MINUTE }), rotation());
-  const { found, banned } = watch(detector, traffic);
-  test.equal(found.size, 1);
-  const [[pattern, { best, banAtMs }]] = [...found] as [[string, { best: never; banAtMs: number }]];
-  test.equal(pattern, 'rotated tokens on shop from AS64801, AS64802, AS64803');
-  test.comment(`asked for after ${Math.round((banAtMs - START_MS) / 1000)} s`);
-  test.ok(banAtMs - START_MS <= 12 * MINUTE);
-  for (const ip of ['10.20.0.1', '10.21.0.1', '10.22.0.1']) test.ok(banned.has(`network:${ip}`), ip);
-  for (const subject of banned) test.match(subject, /^(?:network:10\.2[012]\.0\.1|session:scraper-)/);
-  const { suspects, summary, counts, explains } = best as ReturnType<typeof detector.evaluate>[number];
-  test.match(summary, /^\d+ tokens \(6 are suspect\) with \d+ pages in the same order, 3\d\d each, from AS/);
-  test.ok(counts['tokens']! >= 8);
-  for (const { evidence } of suspects) {
-    test.ok(evidence.count >= 60 && evidence.requestIds.length > 0 && evidence.firstSeenMs < evidence.lastSeenMs);
-  }
-  test.ok(explains(observation({ session: 'scraper-0-0' })));
-  test.notOk(explains(observation({ session: 'person' })));
-  test.notOk(explains(observation({})));
-});
+t.test(
+  'a scraper that rotates its session every 300 to 400 requests is banned within minutes',
+  async (test) => {
+    const traffic = together(background({ lengthMs: 20 * MINUTE }), rotation());
+    const { found, banned } = watch(detector, traffic);
+    test.equal(found.size, 1);
+    const [[pattern, { best, banAtMs }]] = [...found] as [[string, { best: never; banAtMs: number }]];
+    test.equal(pattern, 'rotated tokens on shop from AS64801, AS64802, AS64803');
+    test.comment(`asked for after ${Math.round((banAtMs - START_MS) / 1000)} s`);
+    test.ok(banAtMs - START_MS <= 12 * MINUTE);
+    for (const ip of ['10.20.0.1', '10.21.0.1', '10.22.0.1']) test.ok(banned.has(`network:${ip}`), ip);
+    for (const subject of banned) test.match(subject, /^(?:network:10\.2[012]\.0\.1|session:scraper-)/);
+    const { suspects, summary, counts, explains } = best as ReturnType<typeof detector.evaluate>[number];
+    test.match(
+      summary,
+      /^\d+ tokens \(6 are suspect\) with \d+ pages in the same order, 3\d\d each, from AS/,
+    );
+    test.ok(counts['tokens']! >= 8);
+    for (const { evidence } of suspects) {
+      test.ok(
+        evidence.count >= 60 && evidence.requestIds.length > 0 && evidence.firstSeenMs < evidence.lastSeenMs,
+      );
+    }
+    test.ok(explains(observation({ session: 'scraper-0-0' })));
+    test.notOk(explains(observation({ session: 'person' })));
+    test.notOk(explains(observation({})));
+  },
+);
 
 const VARIANTS = {
   'API keys': { kind: 'apiKey' },
@@ -124,7 +132,10 @@ for (const [name, make] of Object.entries({ ...INNOCENT, ...LOOK_ALIKES })) {
   t.test(`not suspect: ${name}`, async (test) => {
     const traffic = name in LOOK_ALIKES ? LOOK_ALIKES[name as 'office']({ lengthMs: 30 * MINUTE }) : make();
     const { found } = watch(detector, traffic, { everyMs: MINUTE });
-    test.same([...found.values()].map(({ best }) => best.summary), []);
+    test.same(
+      [...found.values()].map(({ best }) => best.summary),
+      [],
+    );
   });
 }
 

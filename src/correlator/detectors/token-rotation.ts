@@ -26,7 +26,9 @@ export const tokenRotationSection = z
       .max(10_000)
       .default(60)
       .describe('Pages (not assets) that a token must have asked for.'),
-    life: duration('30m', { min: 10_000, max: 6 * 3_600_000 }).describe('Tokens that live longer are people’s.'),
+    life: duration('30m', { min: 10_000, max: 6 * 3_600_000 }).describe(
+      'Tokens that live longer are people’s.',
+    ),
     tokens: z.int().min(3).max(1_000).default(6).describe('Tokens that walk alike before it speaks.'),
     networks: z
       .int()

@@ -54,7 +54,11 @@ t.test('a session that is in five cities at once is banned, with what it did', a
 
 t.test('where no place is known, many operators in turn give it away', async (test) => {
   const blind = createTravel(travelSection.parse({}), () => undefined);
-  const hops = Array.from({ length: 40 }, (_, at): Hop => [at * 10_000, `10.9.${at % 7}.1`, 64_500 + (at % 7)]);
+  const hops = Array.from({ length: 40 }, (_, at): Hop => [
+    at * 10_000,
+    `10.9.${at % 7}.1`,
+    64_500 + (at % 7),
+  ]);
   const { found, banned } = watch(blind, together(background(), session('spread', hops)));
   test.same([...banned], ['session:spread']);
   test.match([...found.values()][0]!.best.summary, /from 7 networks in turn, \d+ changes within ten minutes/);
@@ -142,14 +146,24 @@ t.test('places are looked up only when the address of a session changes', async 
     lookups += 1;
     return place(ip);
   });
-  watch(counting, session('calm', Array.from({ length: 500 }, (_, at): Hop => [at * 1000, '10.1.0.1'])));
+  watch(
+    counting,
+    session(
+      'calm',
+      Array.from({ length: 500 }, (_, at): Hop => [at * 1000, '10.1.0.1']),
+    ),
+  );
   test.equal(lookups, 0);
   watch(counting, shared('busy', 60));
   test.ok(lookups <= 61, `${lookups}`);
 });
 
 t.test('saved parts, and parts of several partitions, come to the same end', async (test) => {
-  const traffic = together(background({ lengthMs: 5 * MINUTE }, 20), shared('stolen', 40), shared('other', 40));
+  const traffic = together(
+    background({ lengthMs: 5 * MINUTE }, 20),
+    shared('stolen', 40),
+    shared('other', 40),
+  );
   survivesSaving(detector, traffic);
   test.equal(sameInPartitions(detector, traffic).length, 2);
   const odd: readonly Saved[] = ['x', 7, { dropped: 0 }, { dropped: 0, sweptMs: 0, entries: [['a']] }];

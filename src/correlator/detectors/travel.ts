@@ -45,7 +45,12 @@ export const travelSection = z
       .max(20)
       .default(4)
       .describe('Where places are not known or near: so many ASNs taken in turn within ten minutes.'),
-    switches: z.int().min(4).max(20).default(8).describe('Changes of ASN within ten minutes that go with it.'),
+    switches: z
+      .int()
+      .min(4)
+      .max(20)
+      .default(8)
+      .describe('Changes of ASN within ten minutes that go with it.'),
     relayAsns: z
       .array(z.int().min(0).max(4_294_967_295))
       .default(RELAY_ASNS)
