@@ -1,9 +1,9 @@
 /**
  * Somebody with a browser's name and no key who walks through page after page, or sends form after form, at a
  * pace too even for a person. Machines are no offence: what names itself as one, shows a key, asks for one
- * URL again and again (probes, polling, event streams) or only fetches assets is left alone. A slide show in a
- * browser looks the same, which is why it only observes unless the config says else. Steps less than 200 ms
- * apart are one step: what is faster is the limits' business.
+ * URL again and again (probes, polling, event streams) or fetches assets only is left alone. A slide show in
+ * a browser looks the same, so it only observes unless the config says else. Steps less than 200 ms apart are
+ * one step: what is faster is the limits' business.
  */
 import { z } from 'zod';
 import type { Observation } from '../../core/observation.js';
