@@ -30,9 +30,9 @@ export type Publisher = Readonly<{
 
 /**
  * Why a message holds no usable observation: `late` and `repeated` are judged behind the bus, the others by
- * the decoder.
+ * the decoder. `other` is no fault: events of another kind on the same topic.
  */
-export const REJECTS = ['not-json', 'version', 'shape', 'future', 'too-large'] as const;
+export const REJECTS = ['not-json', 'version', 'shape', 'future', 'too-large', 'other'] as const;
 export type Reject = (typeof REJECTS)[number];
 
 /** One message: offsets rise within a partition, with gaps. */

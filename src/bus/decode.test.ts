@@ -40,6 +40,7 @@ t.test('what is no event is refused by its cause', async (test) => {
     ['shape', { ...good, upstream: { status: 'x' } }],
     ['shape', { ...good, near: { ...good.near, used: '4' } }],
     ['future', { ...good, time: '2026-01-02T03:06:00.000Z' }],
+    ['other', { v: 1, kind: 'kernel', source: '203.0.113.7', what: 'syn' }],
     ['future', { ...good, time: '+275760-09-13T00:00:00.000Z' }],
   ];
   for (const [reject, value] of rows) {

@@ -5,6 +5,7 @@
  */
 import { NAME_MAX } from '../core/packed-observation.js';
 import type { DecisionEvent } from '../core/event.js';
+import { isKernelEvent } from '../core/kernel-event.js';
 import { observationOf, type LimitUse, type Observation } from '../core/observation.js';
 import { cleanText } from '../core/text.js';
 import type { Reject } from './bus-contract.js';
@@ -32,6 +33,7 @@ export function decodeText(text: string, nowMs: number): Observation | Reject {
     return 'not-json';
   }
   if (!isGroup(read)) return 'shape';
+  if (isKernelEvent(read)) return 'other';
   if (read['v'] !== 1) return 'version';
   if (!isEvent(read)) return 'shape';
   const observation = observationOf(read as unknown as DecisionEvent);

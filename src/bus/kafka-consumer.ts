@@ -52,7 +52,7 @@ const NOT_STARTED: ConsumerStats = {
   partitions: [],
   lag: undefined,
   taken: 0,
-  rejected: { 'not-json': 0, version: 0, shape: 0, future: 0, 'too-large': 0 },
+  rejected: { 'not-json': 0, version: 0, shape: 0, future: 0, 'too-large': 0, other: 0 },
   rebalances: 0,
   failures: 0,
 };

@@ -204,6 +204,7 @@ const NO_REJECTS: Readonly<Record<Reject, number>> = {
   shape: 0,
   future: 0,
   'too-large': 0,
+  other: 0,
 };
 
 /** Everybody gives up what they had before anybody gets what they have now. */

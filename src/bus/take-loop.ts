@@ -45,6 +45,7 @@ export class TakeLoop {
     shape: 0,
     future: 0,
     'too-large': 0,
+    other: 0,
   };
   taken = 0;
   failures = 0;

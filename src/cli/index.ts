@@ -10,6 +10,7 @@ import { explainCommand } from './explain.js';
 import { limitsCommand } from './limits.js';
 import { replayCommand } from './replay.js';
 import { serveCommand } from './serve.js';
+import { xdpCommand } from './xdp.js';
 
 export const commands: readonly Pick<CliCommand, 'register'>[] = [
   serveCommand,
@@ -17,6 +18,7 @@ export const commands: readonly Pick<CliCommand, 'register'>[] = [
   explainCommand,
   limitsCommand,
   replayCommand,
+  xdpCommand,
   demoCommand,
   configReferenceCommand,
 ];
@@ -28,6 +30,7 @@ export async function run(argv: readonly string[]): Promise<number> {
       'WAF reverse proxy and rate limiter: judges every request in six stages and explains each verdict',
     )
     .version(version(), '-v, --version')
+    .enablePositionalOptions()
     .exitOverride()
     .showHelpAfterError('(run with --help for what there is)');
   for (const command of commands) command.register(program);

@@ -17,6 +17,7 @@ import { redisSection } from '../redis/config.js';
 import { reputationSection } from '../reputation/config.js';
 import { rulesSection } from '../rules/config.js';
 import { logSection, metricsSection } from '../telemetry/config.js';
+import { xdpSection } from '../xdp/config.js';
 
 export const configSchema = z.strictObject({
   ...proxyShape,
@@ -34,6 +35,7 @@ export const configSchema = z.strictObject({
   redis: redisSection,
   kafka: kafkaSection,
   correlator: correlatorSection,
+  xdp: xdpSection,
 });
 
 /**

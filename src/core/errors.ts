@@ -186,6 +186,42 @@ export const FAULTS = {
     message: 'cannot read saved state from {file}: {why}',
     remedy: 'it starts empty; delete the file if this repeats',
   },
+  XDP_NOT_CONFIGURED: {
+    message: 'the config has no section `xdp`',
+    remedy: 'add `xdp: { interface: eth0, mode: driver }`; deploy/config-reference.md has all its keys',
+  },
+  XDP_NO_BANS: {
+    message: 'the bans are kept in the memory of the gate alone',
+    remedy: 'set `redis`, or `bans.stateFile` or `reputation.stateDir`, or let `xdp.bans` name a file of bans',
+  },
+  XDP_LOADER_MISSING: {
+    message: 'the kernel loader {file} cannot be run: {why}',
+    remedy: 'build it with `make bpf` (needs clang and libbpf), or let `xdp.loader` name it',
+  },
+  XDP_RIGHTS: {
+    message: 'the kernel does not let us {what}: {why}',
+    remedy: 'run as root, or with CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON as deploy/systemd/tidegate-xdp.service does',
+  },
+  XDP_LOADER_FAILED: {
+    message: 'the kernel loader could not {what}: {why}',
+    remedy: '{remedy}',
+  },
+  XDP_LOADER_TIMEOUT: {
+    message: 'the kernel loader did not {what} within {ms} ms and was ended',
+    remedy: 'the filter stays as it was; look at the load of the machine, or raise `xdp.timeout`',
+  },
+  XDP_LOADER_ANSWER: {
+    message: 'cannot read what the kernel loader answered to {what}: {why}',
+    remedy: 'loader and agent must be of one version: run `make bpf` and start again',
+  },
+  XDP_OTHER_MODE: {
+    message: 'the filter on {interface} is attached in mode {found}, the config says {wanted}',
+    remedy: 'it is never changed silently: run `tidegate xdp off`, then start the companion again',
+  },
+  XDP_BANS_UNREADABLE: {
+    message: 'cannot read the bans from {from}: {why}',
+    remedy: 'the kernel keeps the bans it has until they end; repair the file or the path',
+  },
 } as const satisfies Record<string, FaultEntry>;
 
 export type FaultCode = keyof typeof FAULTS;

@@ -161,6 +161,7 @@ export async function busConformance(t: Test, name: string, open: OpenBus): Prom
       ['version', JSON.stringify({ ...good, v: 2 })],
       ['shape', JSON.stringify({ ...good, client: null })],
       ['future', JSON.stringify({ ...good, time: soon })],
+      ['other', JSON.stringify({ v: 1, kind: 'kernel' })],
       ['too-large', `{"v":1,"x":"${'x'.repeat(1_060_000)}"}`],
     ];
     for (const [, text] of rows) await bus.raw(text);

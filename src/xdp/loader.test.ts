@@ -1,0 +1,188 @@
+/** The errands of the loader against a stand-in that answers as bpf/README.md says. */
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Test } from 'tap';
+import t from 'tap';
+import { type Fault } from '../core/errors.js';
+import { FOREVER_MS } from './ban-lines.js';
+import { createLoader, type Loader, type LoaderOptions } from './loader.js';
+
+const SETTINGS = { dryRun: false, packetsPerSecond: 100, synPerSecond: 10, management: ['10.0.0.0/8'] };
+const STATUS = {
+  ok: true,
+  attached: true,
+  mode: 'driver',
+  config: { packetCap: 100, synCap: 10, dryRun: false, management: ['10.0.0.0/8'] },
+  lists: { generation: 4, committedMs: 0, replaced: 1, leftOut: 2, refused: 3 },
+  counters: {
+    passed: { judged: { packets: 9, bytes: 900 } },
+    dropped: { banned: { packets: 1, bytes: 60 } },
+  },
+  maps: {
+    ...{ ban4: { entries: 3 }, ban6: { entries: 1 }, ban_net4: { entries: 2 }, ban_net6: { entries: 0 } },
+    ...{ allow4: { entries: 5 }, allow_net6: { entries: 1 }, management4: { entries: 1 }, events: {} },
+  },
+  memoryBytes: 4096,
+};
+const NOT_ATTACHED = {
+  exit: 3,
+  out: { ok: false, error: 'NOT_ATTACHED', message: 'no filter', remedy: 'attach' },
+};
+
+type Reply = Readonly<{ exit?: number; out?: unknown }>;
+
+/** Each command answers what its list says next (the last one again and again); calls are written down. */
+function bench(
+  t: Test,
+  replies: Readonly<Record<string, readonly Reply[]>>,
+  change: Partial<LoaderOptions> = {},
+) {
+  const folder = mkdtempSync(join(tmpdir(), 'tidegate-loader-'));
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }));
+  const file = join(folder, 'loader');
+  for (const [command, list] of Object.entries(replies)) {
+    list.forEach(({ out, exit = 0 }, nth) => {
+      writeFileSync(
+        join(folder, `${command}.${nth}.out`),
+        out === undefined ? '' : `${JSON.stringify(out)}\n`,
+      );
+      writeFileSync(join(folder, `${command}.${nth}.exit`), String(exit));
+    });
+  }
+  const script = `#!/bin/sh
+cd ${folder} && touch calls
+n=$(grep -c "^$1 " calls)
+echo "$*" >>calls
+[ "$1" != sync ] || cat >input
+while [ "$n" -gt 0 ] && [ ! -e "$1.$n.out" ]; do n=$((n - 1)); done
+[ -e "$1.$n.out" ] || exit 0
+cat "$1.$n.out"
+exit "$(cat "$1.$n.exit")"
+`;
+  writeFileSync(file, script, { mode: 0o755 });
+  const loader: Loader = createLoader({
+    file,
+    timeoutMs: 20_000,
+    interface: 'eth0',
+    pin: '/pins',
+    mode: 'driver',
+    entries: 50,
+    settings: SETTINGS,
+    ...change,
+  });
+  const lines = (name: string): string[] => readFileSync(join(folder, name), 'utf8').trimEnd().split('\n');
+  return { loader, calls: () => lines('calls').map((line) => line.split(' ')[0]), lines };
+}
+
+const faultOf = (work: Promise<unknown>): Promise<Fault> =>
+  work.then(
+    () => Promise.reject(new Error('it did not fail')),
+    (error: unknown) => error as Fault,
+  );
+
+t.test('the status is read: settings, list sizes over all maps, counters', async (t) => {
+  const { loader } = bench(t, { status: [{ out: STATUS }] });
+  t.same(await loader.status(), {
+    attached: true,
+    mode: 'driver',
+    settings: SETTINGS,
+    ...{ generation: 4, replaced: 1, leftOut: 2, refused: 3 },
+    ...{ bans: 6, allowed: 6, management: 1, memoryBytes: 4096 },
+    counters: [
+      { group: 'passed', name: 'judged', packets: 9, bytes: 900 },
+      { group: 'dropped', name: 'banned', packets: 1, bytes: 60 },
+    ],
+  });
+});
+
+t.test('what is not attached is attached, in the mode asked for', async (t) => {
+  const { loader, lines, calls } = bench(t, { status: [NOT_ATTACHED, { out: STATUS }] });
+  t.equal((await loader.ensure()).mode, 'driver');
+  t.same(calls(), ['status', 'attach', 'status']);
+  t.equal(
+    lines('calls')[1],
+    'attach --iface eth0 --pin /pins --mode driver --bans 50 --packet-cap 100 --packet-window-ms 1000 ' +
+      '--syn-cap 10 --syn-window-ms 1000 --dry-run off --management 10.0.0.0/8',
+  );
+});
+
+t.test('what is attached stays as it is, save settings that changed', async (t) => {
+  const same = bench(t, { status: [{ out: STATUS }] });
+  await same.loader.ensure();
+  t.same(same.calls(), ['status']);
+  const settings = { ...SETTINGS, synPerSecond: 20, management: [] };
+  const other = bench(t, { status: [{ out: STATUS }] }, { settings });
+  await other.loader.ensure();
+  t.same(other.calls(), ['status', 'config', 'status']);
+  t.match(other.lines('calls')[1], /--syn-cap 20 .*--management none$/);
+});
+
+t.test('another mode is refused, never changed silently', async (t) => {
+  const { loader, calls } = bench(t, { status: [{ out: { ...STATUS, mode: 'generic' } }] });
+  const fault = await faultOf(loader.ensure());
+  t.equal(fault.code, 'XDP_OTHER_MODE');
+  t.match(fault.message, 'eth0 is attached in mode generic, the config says driver');
+  t.same(calls(), ['status']);
+});
+
+t.test('pins that nothing belongs to any more are cleared away first', async (t) => {
+  const gone = bench(t, { status: [{ out: { ...STATUS, attached: false } }, { out: STATUS }] });
+  await gone.loader.ensure();
+  t.same(gone.calls(), ['status', 'detach', 'attach', 'status'], 'the interface went away');
+  const busy = { exit: 4, out: { ok: false, error: 'BUSY', message: 'it has a filter', remedy: 'upgrade' } };
+  const half = bench(t, { status: [NOT_ATTACHED, { out: STATUS }], attach: [busy, {}] });
+  await half.loader.ensure();
+  t.same(half.calls(), ['status', 'attach', 'detach', 'attach', 'status'], 'a loader died half way');
+  const foreign = bench(t, { status: [NOT_ATTACHED], attach: [busy], detach: [NOT_ATTACHED] });
+  const fault = await faultOf(foreign.loader.ensure());
+  t.match(fault, { code: 'XDP_LOADER_FAILED', remedy: 'upgrade' }, "somebody else's program stays");
+});
+
+t.test('lists go over as begin, entries, commit', async (t) => {
+  const commit = { ok: true, op: 'commit', generation: 5, bans: 2, allows: 1, leftOut: 0, refused: 1 };
+  const { loader, lines } = bench(t, { sync: [{ out: commit, exit: 2 }] });
+  const bans = [
+    { net: '203.0.113.0/24', untilMs: 1234.6, severity: 3 },
+    { net: '2001:db8::/64', untilMs: Number.MAX_VALUE, severity: 10 },
+  ];
+  const done = await loader.sync({ generation: 5, bans, allowed: ['203.0.113.9'] });
+  t.same(done, { bans: 2, allowed: 1, leftOut: 0, refused: 1 }, 'a refused line spoils nothing');
+  t.same(lines('input'), [
+    '{"op":"begin","generation":5}',
+    '{"op":"allow","net":"203.0.113.9"}',
+    '{"op":"ban","net":"203.0.113.0/24","until":1234,"severity":3}',
+    `{"op":"ban","net":"2001:db8::/64","until":${FOREVER_MS},"severity":10}`,
+    '{"op":"commit"}',
+  ]);
+});
+
+t.test('no commit of this generation, no success', async (t) => {
+  const lists = { generation: 5, bans: [], allowed: [] };
+  const other = { ok: true, op: 'commit', generation: 4, bans: 0, allows: 0, leftOut: 0, refused: 0 };
+  for (const [name, reply] of [
+    ['silence', {}],
+    ['another generation', { out: other }],
+    ['a complaint', { out: { ok: false, line: 3, error: 'the line is too long', input: '' }, exit: 2 }],
+  ] as const) {
+    const fault = await faultOf(bench(t, { sync: [reply] }).loader.sync(lists));
+    t.equal(fault.code, 'XDP_LOADER_FAILED', name);
+  }
+});
+
+t.test('rights that are missing and answers of another version have faults of their own', async (t) => {
+  const rights = {
+    exit: 6,
+    out: { ok: false, error: 'RIGHTS', message: 'not permitted', remedy: 'run as root' },
+  };
+  t.equal((await faultOf(bench(t, { status: [rights] }).loader.status())).code, 'XDP_RIGHTS');
+  for (const out of [{ ok: true }, 'words', { ...STATUS, mode: 'offload' }]) {
+    const fault = await faultOf(bench(t, { status: [{ out }] }).loader.status());
+    t.equal(fault.code, 'XDP_LOADER_ANSWER');
+  }
+});
+
+t.test('taking off what is not there is no error', async (t) => {
+  t.equal(await bench(t, { detach: [NOT_ATTACHED] }).loader.detach(), false);
+  t.equal(await bench(t, { detach: [{ out: { ok: true } }] }).loader.detach(), true);
+});
