@@ -25,7 +25,8 @@ export type KafkaConsumerDeps = Readonly<{
   loop?: Partial<LoopOptions>;
 }>;
 
-const SESSION_MS = 10_000;
+/** The least that brokers take by default: so long the partitions of one that died wait for another. */
+const SESSION_MS = 6_000;
 const HEARTBEAT_MS = 1_000;
 const REBALANCE_MS = 15_000;
 const FETCH_WAIT_MS = 250;
