@@ -13,7 +13,7 @@ import type { DecisionEvent } from './event.js';
 export const REFUSALS = ['none', 'ban', 'limit', 'rules', 'score', 'unread'] as const;
 export type Refusal = (typeof REFUSALS)[number];
 
-/** How near the closest limit is; only set from 60 % of it on. */
+/** How near the closest limit is, from 60 % of it on; `used` is above `limit` where that limit was over. */
 export type LimitUse = Readonly<{
   policy: string;
   by: string;

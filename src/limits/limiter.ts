@@ -14,6 +14,7 @@ import { effectivePolicies } from './defaults.js';
 import { findingsFor, refusedUnread, stateNote, UNAVAILABLE_ID } from './findings.js';
 import type { Answered, Check, CheckResult, CounterStore, Limiter } from './limiter-contract.js';
 import type { Target } from './match.js';
+import { noteNear } from './near.js';
 import { createOnAnswer } from './on-answer.js';
 import { ask, type Asked, canWiden, compilePolicy, waitsForBody } from './policy.js';
 import { createSharedAddresses, type AddressBook } from './shared-address.js';
@@ -88,6 +89,7 @@ export function createLimiter(config: LimitsConfig, deps: LimiterDeps): Limiter 
     asked.forEach((group, at) => {
       const results = answers[at] ?? [];
       standIn.warm(group, results);
+      noteNear(facts, group, results);
       if (counting) onAnswer.owe(facts, group, { results, local: false });
       findings.push(...findingsFor(group, results, config.points));
     });

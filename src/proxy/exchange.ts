@@ -8,6 +8,7 @@ import { headerHash } from '../core/header-hash.js';
 import type { FieldReader } from '../core/identity.js';
 import type { RequestFacts } from '../core/request.js';
 import { rateLimitFields } from '../ladder/rate-limit-fields.js';
+import { nearOf } from '../limits/near.js';
 import { scoreOfRun, stepsOf, type Pipeline, type Run } from '../pipeline/run.js';
 import type { RuleEngine } from '../rules/engine.js';
 import type { UpstreamSet } from './upstream.js';
@@ -139,6 +140,8 @@ export function eventOf(exchange: Exchange, who: EventIdentity): DecisionEvent |
   };
   if (facts.query !== '') event.query = facts.query;
   if (decision.wouldBe !== undefined) event.wouldBe = decision.wouldBe;
+  const near = nearOf(facts);
+  if (near !== undefined) event.near = near;
   if (exchange.upstream !== undefined) event.upstream = exchange.upstream;
   if (exchange.delayedMs > 0) event.delayedMs = exchange.delayedMs;
   if (exchange.clientAborted) event.clientAborted = true;

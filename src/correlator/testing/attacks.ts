@@ -48,3 +48,45 @@ export function stuffing(over: Stuffing = {}): Attack {
   }
   return labelled(scene.sorted());
 }
+
+export type Use = Partial<Span> &
+  Readonly<{
+    addresses?: number;
+    /** Requests a minute of one address, of 60 that are allowed. */
+    rate?: (index: number, random: number) => number;
+    first?: number;
+    client?: (index: number, turn: number) => Partial<Client>;
+  }>;
+
+/**
+ * Many addresses against one limit of 60 a minute: what each asks for is spread over the minute, and what is
+ * beyond the limit is refused. By default a scraper that stays at 80 to 95 %.
+ */
+export function scraping(over: Use = {}): Attack {
+  const { addresses = 40, rate = (_, random) => 48 + 9 * random, first = 23, client = () => ({}) } = over;
+  const of = span(over);
+  const scene = openScene('scraping', of);
+  const { dice } = scene;
+  const limit = 60;
+  for (let at = 0; at < addresses; at++) {
+    const perMinute = rate(at, dice.next());
+    const base: Client = { ip: ipv4(first, at), asn: 64_910 + (at % 4), agent: TOOL, site: 'shop' };
+    for (let minute = 0; minute * 60_000 < of.lengthMs; minute++) {
+      const wanted = Math.round(perMinute);
+      for (let used = 1; used <= wanted; used++) {
+        const near = { policy: 'pages', by: 'ip', used: Math.min(used, limit + 1), limit, windowMs: 60_000 };
+        scene.ask(
+          { ...base, ...client(at, minute * 1_000 + used) },
+          of.startMs + (minute + used / (wanted + 1)) * 60_000,
+          'page',
+          {
+            path: `/p/${1000 + dice.int(9000)}`,
+            near: near.used >= 0.6 * limit ? near : undefined,
+            ...(used > limit ? { status: 429, upstreamStatus: 0, refusal: 'limit' } : {}),
+          },
+        );
+      }
+    }
+  }
+  return labelled(scene.sorted());
+}

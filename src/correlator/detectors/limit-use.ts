@@ -1,0 +1,214 @@
+/**
+ * What a part of `nearLimit` remembers: for each policy and slot of time, how near its limit each address
+ * came. A slot is a minute, or the limit's own window where that is longer, so that the same window never
+ * counts twice.
+ */
+import { z } from 'zod';
+import type { Observation } from '../../core/observation.js';
+import { textHash } from '../../structures/text-hash.js';
+import { openTimeBuckets, type TimeBuckets } from '../../structures/time-buckets.js';
+import type { DetectorPart, Saved } from '../detector.js';
+import { joined, openSighting, savedSighting, saveSighting, sight, type Sighting } from './sighting.js';
+
+const SLOT_MS = 60_000;
+const SLOTS = 12;
+const POLICIES_MAX = 64;
+const SESSIONS_MAX = 8;
+
+/** Of one address in one slot. `peak`: highest use in thousandths, above 1000 where it went over. */
+type Near = {
+  peak: number;
+  seen: Sighting;
+  agent: number;
+  keyed: number;
+  /** Hash and how often, of the first few. */
+  sessions: Map<number, number>;
+};
+type Slot = Map<string, Near>;
+type Policy = Readonly<{ slotMs: number; slots: TimeBuckets<Slot> }>;
+
+export type LimitUsePart = DetectorPart & { readonly policies: ReadonlyMap<string, Policy> };
+
+/** Of one address over all slots: the peak of each, 1 is the limit. */
+export type Use = Readonly<{
+  peaks: readonly number[];
+  seen: Sighting;
+  agent: number;
+  keyed: number;
+  sessions: ReadonlyMap<number, number>;
+}>;
+
+const savedNear = z.tuple([
+  z.string(),
+  z.number(),
+  savedSighting,
+  z.number(),
+  z.number(),
+  z.array(z.tuple([z.number(), z.number()])),
+]);
+const savedPolicy = z.tuple([
+  z.string(),
+  z.number().min(1),
+  z.array(z.tuple([z.number(), z.array(savedNear)])),
+]);
+const savedPart = z.tuple([z.literal('nearLimit/1'), z.number(), z.array(savedPolicy)]);
+
+export type LimitUseOptions = Readonly<{ entriesMax: number; counts: (seen: Observation) => boolean }>;
+
+export function openLimitUse({ entriesMax, counts }: LimitUseOptions, saved?: Saved): LimitUsePart {
+  let held = 0;
+  const policies = new Map<string, Policy>();
+  const openPolicy = (slotMs: number, slots: readonly (readonly [number, Slot])[] = []): Policy => ({
+    slotMs,
+    slots: openTimeBuckets<Slot>({
+      bucketMs: slotMs,
+      keep: SLOTS,
+      make: () => new Map(),
+      onLeave: (slot) => (held -= slot.size),
+      saved: slots,
+    }),
+  });
+  const [, lost, savedPolicies] = saved === undefined ? [0, 0, []] : savedPart.parse(saved);
+  let dropped = lost;
+  for (const [name, slotMs, slots] of savedPolicies) {
+    const opened = slots.map(([at, entries]): [number, Slot] => [at, openSlot(entries)]);
+    for (const [, slot] of opened) held += slot.size;
+    policies.set(name, openPolicy(slotMs, opened));
+  }
+
+  function policyOf({ site, near }: Observation): Policy | undefined {
+    const { policy, by, windowMs } = near!;
+    const name = `${policy} by ${by} on ${site}`;
+    const slotMs = Math.max(SLOT_MS, windowMs);
+    const known = policies.get(name);
+    if (known?.slotMs === slotMs) return known;
+    // The window was changed in the config: what was seen under the old one is of no use.
+    if (known !== undefined) for (const [, slot] of known.slots.all()) held -= slot.size;
+    else if (policies.size >= POLICIES_MAX) return undefined;
+    const made = openPolicy(slotMs);
+    policies.set(name, made);
+    return made;
+  }
+
+  function makeRoom({ slots }: Policy): boolean {
+    const before = held;
+    if (before < entriesMax) return true;
+    dropped += slots.giveUpOldest() ? before - held : 1;
+    return held < entriesMax;
+  }
+
+  return {
+    policies,
+    observe(seen) {
+      if (!counts(seen)) return;
+      const policy = policyOf(seen);
+      const slot = policy?.slots.at(seen.timeMs);
+      if (policy === undefined || slot === undefined) {
+        dropped++;
+        return;
+      }
+      const known = slot.get(seen.key);
+      if (known !== undefined) note(known, seen);
+      else if (makeRoom(policy)) {
+        slot.set(seen.key, firstOf(seen));
+        held++;
+      }
+    },
+    save: () => ['nearLimit/1', dropped, [...policies].map(([name, policy]) => savePolicy(name, policy))],
+    size: () => held,
+    dropped: () => dropped,
+  };
+}
+
+const useOf = ({ near }: Observation): number => Math.round((1000 * near!.used) / near!.limit);
+
+function firstOf(seen: Observation): Near {
+  const near: Near = {
+    peak: useOf(seen),
+    seen: sight(undefined, seen),
+    agent: textHash(seen.userAgent),
+    keyed: seen.apiKey === undefined ? 0 : 1,
+    sessions: new Map(),
+  };
+  noteSession(near, seen);
+  return near;
+}
+
+function note(near: Near, seen: Observation): void {
+  near.peak = Math.max(near.peak, useOf(seen));
+  sight(near.seen, seen);
+  if (seen.apiKey !== undefined) near.keyed++;
+  noteSession(near, seen);
+}
+
+function noteSession({ sessions }: Near, { session }: Observation): void {
+  if (session === undefined) return;
+  const hash = textHash(session);
+  const count = sessions.get(hash);
+  if (count !== undefined || sessions.size < SESSIONS_MAX) sessions.set(hash, (count ?? 0) + 1);
+}
+
+function savePolicy(name: string, { slotMs, slots }: Policy): z.output<typeof savedPolicy> {
+  const saveNear = ([key, near]: [string, Near]): z.output<typeof savedNear> => {
+    const { peak, seen, agent, keyed, sessions } = near;
+    return [key, peak, saveSighting(seen), agent, keyed, [...sessions]];
+  };
+  return [name, slotMs, slots.all().map(([at, slot]) => [at, [...slot].map(saveNear)])];
+}
+
+function openSlot(entries: readonly z.output<typeof savedNear>[]): Slot {
+  return new Map(
+    entries.map(([key, peak, seen, agent, keyed, sessions]): [string, Near] => [
+      key,
+      { peak, seen: openSighting(seen), agent, keyed, sessions: new Map(sessions) },
+    ]),
+  );
+}
+
+type Gathered = {
+  peaks: Map<number, number>;
+  seen: Sighting;
+  agent: number;
+  keyed: number;
+  sessions: Map<number, number>;
+};
+
+/** All parts as one, by policy and address; slots that began before the last twelve are left out. */
+export function gatherUse(
+  parts: readonly LimitUsePart[],
+  nowMs: number,
+): ReadonlyMap<string, ReadonlyMap<string, Use>> {
+  const all = new Map<string, Map<string, Gathered>>();
+  for (const part of parts) {
+    for (const [name, { slotMs, slots }] of part.policies) {
+      let into = all.get(name);
+      if (into === undefined) all.set(name, (into = new Map()));
+      for (const [at, slot] of slots.since(nowMs - SLOTS * slotMs)) {
+        for (const [key, near] of slot) gather(into, key, { at, near });
+      }
+    }
+  }
+  const finished = ({ peaks, ...rest }: Gathered): Use => ({
+    ...rest,
+    peaks: [...peaks.values()].map((peak) => peak / 1000),
+  });
+  return new Map(
+    [...all].map(([name, uses]) => [name, new Map([...uses].map(([key, use]) => [key, finished(use)]))]),
+  );
+}
+
+function gather(into: Map<string, Gathered>, key: string, { at, near }: { at: number; near: Near }): void {
+  const known = into.get(key);
+  if (known === undefined) {
+    const { seen, agent, keyed, sessions } = near;
+    into.set(key, { peaks: new Map([[at, near.peak]]), seen, agent, keyed, sessions: new Map(sessions) });
+    return;
+  }
+  known.peaks.set(at, Math.max(known.peaks.get(at) ?? 0, near.peak));
+  // That of the latest request: the same whatever the order of parts.
+  if (near.seen.lastMs > known.seen.lastMs) known.agent = near.agent;
+  known.seen = joined(known.seen, near.seen);
+  known.keyed += near.keyed;
+  for (const [hash, count] of near.sessions)
+    known.sessions.set(hash, (known.sessions.get(hash) ?? 0) + count);
+}

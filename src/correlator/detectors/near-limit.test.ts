@@ -1,0 +1,137 @@
+import t from 'tap';
+import {
+  background,
+  innocents,
+  LOOK_ALIKES,
+  observation,
+  scraping,
+  START_MS,
+  together,
+} from '../testing/index.js';
+import { createNearLimit, nearLimitSection } from './near-limit.js';
+import { follow, play, reopened } from './testing.js';
+
+const config = nearLimitSection.parse({});
+const detector = createNearLimit(config);
+const MINUTE = 60_000;
+
+t.test('forty addresses at 80 to 95 % of a limit are a heap, with evidence', async (test) => {
+  const { traffic, attackers } = scraping();
+  const { detections } = play(detector, traffic);
+  test.equal(detections.length, 1);
+  const [found] = detections;
+  test.equal(found!.pattern, 'just under the limit pages by ip on shop');
+  test.ok(found!.confidence >= config.banAt && found!.confidence <= 1, `${found!.confidence}`);
+  test.same(new Set(found!.suspects.map(({ subject }) => subject.value)), attackers);
+  test.match(found!.counts, { addresses: 40, below: 0, over: 0, keyed: 0 });
+  test.ok(found!.counts['percent']! >= 80 && found!.counts['percent']! <= 95);
+  test.match(found!.summary, /^40 addresses kept to about \d\d % of the limit pages by ip on shop /);
+  const { subject, evidence } = found!.suspects[0]!;
+  const its = traffic.filter(({ key, near }) => key === subject.value && near !== undefined);
+  test.equal(evidence.count, its.length);
+  test.equal(evidence.firstSeenMs, its[0]!.timeMs);
+  test.equal(evidence.lastSeenMs, its.at(-1)!.timeMs);
+  test.equal(evidence.requestIds.length, 5);
+  test.ok(evidence.requestIds.every((id) => its.some(({ requestId }) => requestId === id)));
+  test.ok(found!.explains(its[0]!), 'what the scraper got does not speak for it');
+  test.notOk(found!.explains({ ...its[0]!, userAgent: 'somebody else behind it' }));
+});
+
+t.test('it is found within minutes among all look-alikes, and nobody else is banned', async (test) => {
+  const crowd = innocents({ lengthMs: 12 * MINUTE });
+  const at = START_MS + 3 * MINUTE;
+  const lengthMs = 8 * MINUTE;
+  const thin = (_: number, random: number) => -8 * Math.log(1 - random);
+  const client = (at: number) => ({ agent: { userAgent: `reader ${at % 9}`, headers: 'r' } });
+  const tail = scraping({ addresses: 300, first: 24, rate: thin, lengthMs, client });
+  const rows = [
+    ['a scraper', scraping({ startMs: at, lengthMs })],
+    [
+      'with other requests in between',
+      scraping({ startMs: at, lengthMs, rate: (index) => 50 + (index % 7) }),
+    ],
+    ['in a natural tail', scraping({ startMs: at, lengthMs, addresses: 60 })],
+    [
+      'with a new session for each request',
+      scraping({ startMs: at, lengthMs, client: (index, turn) => ({ session: `${index}-${turn}-${at}` }) }),
+    ],
+  ] as const;
+  for (const [name, { traffic, attackers }] of rows) {
+    const others = name === 'in a natural tail' ? [crowd, tail.traffic] : [crowd];
+    const { banned, atMs } = follow(detector, together(...others, traffic), config.banAt, 20_000);
+    const caught = [...attackers].filter((key) => banned.has(key)).length;
+    test.ok(caught >= 0.9 * attackers.size, `${name}: ${caught}`);
+    test.same([...banned].filter((key) => !attackers.has(key)).length, 0, `${name}: nobody else`);
+    test.ok(Math.min(...atMs.values()) <= at + 4 * MINUTE, `${name}: in the third minute`);
+  }
+});
+
+t.test('what has no heap is left alone', async (test) => {
+  const none = (name: string, over: Parameters<typeof scraping>[0]): void => {
+    const { detections } = play(detector, scraping(over).traffic);
+    test.equal(detections.filter(({ confidence }) => confidence >= config.banAt).length, 0, name);
+  };
+  none('nineteen addresses', { addresses: 19 });
+  none('two minutes', { lengthMs: 2 * MINUTE });
+  for (const mean of [10, 20, 35])
+    none(`a tail with a mean of ${mean}`, {
+      addresses: 500,
+      rate: (_, random) => -mean * Math.log(1 - random),
+    });
+  none('a heap that goes over', { rate: (_, random) => 55 + 20 * random });
+  none('as many that stay at 65 %', { addresses: 100, rate: (index) => (index % 2 === 0 ? 52 : 39) });
+  // A carrier's exits, evenly loaded by its customers.
+  const customer = (index: number, turn: number) => ({ session: `c${index}-${turn % 20}` });
+  none('exits that people share', { rate: () => 51, client: customer });
+  const partner = (index: number) => ({ apiKey: `k${index}` });
+  none('customers who heed the RateLimit fields', { rate: () => 54, client: partner });
+});
+
+t.test('no look-alike is held to be just under a limit, alone or all at once', async (test) => {
+  for (const [name, make] of Object.entries({ ...LOOK_ALIKES, background, innocents }))
+    test.same(play(detector, make({ lengthMs: 15 * MINUTE, seed: 5 })).detections, [], name);
+});
+
+t.test('a long window counts once, and small limits and other identities are passed by', async (test) => {
+  const hourly = (limit: number, by = 'ip') =>
+    scraping({ lengthMs: 5 * MINUTE }).traffic.map((seen) => {
+      if (seen.near === undefined) return seen;
+      return {
+        ...seen,
+        near: { ...seen.near, by, limit, used: Math.round(0.9 * limit), windowMs: 3_600_000 },
+      };
+    });
+  test.same(play(detector, hourly(100)).detections, [], 'one hour is one window');
+  test.equal(play(detector, hourly(100)).parts[0]!.size(), 40);
+  test.equal(play(detector, hourly(9)).parts[0]!.size(), 0);
+  test.equal(play(detector, hourly(100, 'session')).parts[0]!.size(), 0);
+  test.equal(play(detector, hourly(100, 'ip+path')).parts[0]!.size(), 40);
+});
+
+t.test('split over partitions, or saved and opened at any point, the same suspects', async (test) => {
+  const client = (index: number, turn: number) => ({ session: `${index}-${turn % 3}` });
+  const { traffic } = scraping({ client, lengthMs: 6 * MINUTE });
+  const plain = ({ detections }: ReturnType<typeof play>): string =>
+    JSON.stringify(detections, (key, value: unknown) => (key === 'requestIds' ? undefined : value));
+  const one = play(detector, traffic);
+  test.equal(one.detections.length, 1);
+  for (const partitions of [3, 12]) test.equal(plain(play(detector, traffic, { partitions })), plain(one));
+  for (const reopenEvery of [377, 2_003]) {
+    const other = play(detector, traffic, { reopenEvery });
+    test.equal(JSON.stringify(other.detections), JSON.stringify(one.detections));
+    test.equal(JSON.stringify(other.parts[0]!.save()), JSON.stringify(one.parts[0]!.save()));
+  }
+  test.throws(() => detector.open(['nearLimit/1', 0, [['x']]]));
+});
+
+t.test('memory stays bounded, and what is lost is counted', async (test) => {
+  const part = createNearLimit(nearLimitSection.parse({ entriesMax: 500 })).open();
+  const near = { policy: 'p', by: 'ip', used: 90, limit: 100, windowMs: 60_000 };
+  for (let at = 0; at < 6_000; at++)
+    part.observe(observation({ near, key: `10.0.${at >> 8}.${at & 255}`, timeMs: START_MS + at * 20 }));
+  test.ok(part.size() <= 500);
+  test.ok(part.dropped() >= 5_000);
+  for (let at = 0; at < 1_000; at++) part.observe(observation({ near: { ...near, policy: `q${at}` } }));
+  test.ok(part.size() <= 600);
+  test.equal(reopened(detector, part).dropped(), part.dropped());
+});
