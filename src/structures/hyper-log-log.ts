@@ -3,10 +3,12 @@
  * counting below 2.5 m as there). The usual error is 1.04/√(2^precision): 3.3 % for 10, 1.6 % for 12. Small
  * ones keep a list of their few registers instead. Merging is exact: the same as one that saw everything.
  */
-import { lanes, mix } from './text-hash.js';
+import { lanes, mix, mixPair } from './text-hash.js';
 
 export type HyperLogLog = {
   add(text: string): void;
+  /** The same for what two numbers of 32 bits stand for. */
+  addPair(one: number, other: number): void;
   /** Estimate; 0 where nothing was added. */
   count(): number;
   /** Takes all of `other` in. Throws a RangeError where precisions differ. */
@@ -68,6 +70,10 @@ export function openHyperLogLog(precision: number, saved = ''): HyperLogLog {
     precision,
     add(text) {
       mix(text);
+      raise(lanes.low >>> (32 - precision), Math.min(Math.clz32(lanes.high) + 1, 32));
+    },
+    addPair(one, other) {
+      mixPair(one, other);
       raise(lanes.low >>> (32 - precision), Math.min(Math.clz32(lanes.high) + 1, 32));
     },
     count: () => (known ??= estimate()),

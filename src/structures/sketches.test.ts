@@ -34,6 +34,13 @@ t.test('the mean error over many sets is what the paper says', async (test) => {
   test.ok(deviation < 0.05, `deviation ${deviation.toFixed(4)}`);
 });
 
+t.test('pairs of numbers count like texts', async (test) => {
+  const sketch = openHyperLogLog(10);
+  for (let at = 0; at < 20_000; at++) sketch.addPair(0x20010db8, (0xa000 << 16) + at);
+  for (let at = 0; at < 20_000; at++) sketch.addPair(0x20010db8 + at, 7);
+  test.ok(Math.abs(sketch.count() / 40_000 - 1) < 0.13, `${sketch.count()}`);
+});
+
 t.test('merged, and saved and opened, it is as if it had seen everything', async (test) => {
   for (const size of [0, 10, 255, 256, 257, 4_000]) {
     const whole = openHyperLogLog(10);

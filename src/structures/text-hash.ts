@@ -18,6 +18,19 @@ export function mix(text: string): void {
     a = Math.imul(a ^ code, 2_654_435_761);
     b = Math.imul(b ^ code, 1_597_334_677);
   }
+  finish(a, b);
+}
+
+/** The same for two numbers of 32 bits. */
+export function mixPair(one: number, other: number): void {
+  const a = Math.imul(0xdeadbeef ^ one, 2_654_435_761) ^ Math.imul(other ^ (other >>> 15), 0x2c1b3c6d);
+  const b = Math.imul(0x41c6ce57 ^ other, 1_597_334_677) ^ Math.imul(one ^ (one >>> 15), 0x297a2d39);
+  finish(a, b);
+}
+
+function finish(one: number, other: number): void {
+  let a = one;
+  let b = other;
   a = Math.imul(a ^ (a >>> 16), 2_246_822_507) ^ Math.imul(b ^ (b >>> 13), 3_266_489_909);
   b = Math.imul(b ^ (b >>> 16), 2_246_822_507) ^ Math.imul(a ^ (a >>> 13), 3_266_489_909);
   lanes.low = a >>> 0;

@@ -90,3 +90,36 @@ export function scraping(over: Use = {}): Attack {
   }
   return labelled(scene.sorted());
 }
+
+export type Rotation = Partial<Span> &
+  Readonly<{
+    requests?: number;
+    /** Requests before it takes the next /64. */
+    perNetwork?: number;
+    /** Bits of the prefix that it has, from 48 on; its /48 is 2001:db8:bad. */
+    prefix?: number;
+    client?: (network: number) => Partial<Client>;
+    /** Kinds of URL. */
+    urls?: readonly string[];
+  }>;
+
+/** One host with an IPv6 prefix: a new /64 every few requests, the same tool, no session kept. */
+export function rotation(over: Rotation = {}): Attack {
+  const { requests = 1500, perNetwork = 3, prefix = 48, client = () => ({}), urls = ['/p/'] } = over;
+  const of = span({ lengthMs: 300_000, ...over });
+  const scene = openScene('rotation', of);
+  const { dice } = scene;
+  const networks = 2 ** (64 - prefix);
+  let ip = '';
+  let base: Partial<Client> = {};
+  for (let at = 0; at < requests; at++) {
+    if (at % perNetwork === 0) {
+      ip = `2001:db8:bad:${dice.int(networks).toString(16)}:${dice.hex(4)}:${dice.hex(4)}:1:1`;
+      base = client(at / perNetwork);
+    }
+    const asker: Client = { ip, asn: 64_920, agent: TOOL, site: 'shop', ...base };
+    const path = `${dice.pick(urls)}${1000 + dice.int(9000)}`;
+    scene.ask(asker, of.startMs + ((at + dice.next()) / requests) * of.lengthMs, 'page', { path });
+  }
+  return labelled(scene.sorted());
+}

@@ -5,7 +5,7 @@ import { carrier, launch, office } from './people.js';
 import { BROWSERS, type Client, ipv4, openScene, type Scene, span, type Span, together } from './scene.js';
 import { visit } from './visit.js';
 
-export { type Attack, scraping, stuffing } from './attacks.js';
+export { type Attack, rotation, scraping, stuffing } from './attacks.js';
 export { createDice, type Dice } from './dice.js';
 export { apiClients, batch, crawler, probe } from './machines.js';
 export { carrier, launch, office } from './people.js';

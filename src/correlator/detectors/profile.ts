@@ -1,0 +1,185 @@
+/**
+ * How a crowd asks: who they are, for what, with which software, and how it ends. Small and mergeable; told
+ * apart by it are people (sessions that last, many pages with what belongs to them, several browsers) and one
+ * tool behind many addresses.
+ */
+import { z } from 'zod';
+import type { Observation } from '../../core/observation.js';
+import { openHyperLogLog, type HyperLogLog } from '../../structures/hyper-log-log.js';
+import { textHash } from '../../structures/text-hash.js';
+import { templateOf } from '../route.js';
+
+const SHAPES_MAX = 24;
+const NAMES_MAX = 8;
+const SESSIONS_PRECISION = 10;
+
+type Shape = { count: number; sample: string };
+
+export type Profile = {
+  requests: number;
+  /** With a session or a key. */
+  identified: number;
+  /** Different sessions and keys. */
+  identities: HyperLogLog;
+  errors: number;
+  /** Kinds of URL, the first few; the rest counts in `requests` alone. */
+  shapes: Map<number, Shape>;
+  /** Orders of header fields, the first few. */
+  headers: Map<string, number>;
+  agents: Map<string, number>;
+};
+
+export const newProfile = (): Profile => ({
+  requests: 0,
+  identified: 0,
+  identities: openHyperLogLog(SESSIONS_PRECISION),
+  errors: 0,
+  shapes: new Map(),
+  headers: new Map(),
+  agents: new Map(),
+});
+
+export function noteRequest(profile: Profile, seen: Observation): void {
+  const { site, method, path, headerHash } = seen;
+  profile.requests++;
+  const identity = seen.session ?? seen.apiKey;
+  if (identity !== undefined) {
+    profile.identified++;
+    profile.identities.add(identity);
+  }
+  if (seen.status >= 400) profile.errors++;
+  const hash = shapeOf(site, method, path);
+  const shape = profile.shapes.get(hash);
+  if (shape !== undefined) shape.count++;
+  else if (profile.shapes.size < SHAPES_MAX)
+    profile.shapes.set(hash, { count: 1, sample: `${site} ${method} ${templateOf(path)}` });
+  if (headerHash !== undefined) raise(profile.headers, headerHash, 1);
+  raise(profile.agents, seen.userAgent, 1);
+}
+
+function raise(counts: Map<string, number>, name: string, by: number): void {
+  const count = counts.get(name);
+  if (count !== undefined) counts.set(name, count + by);
+  else if (counts.size < NAMES_MAX) counts.set(name, by);
+}
+
+const WORDS_MAX = 3;
+const WORD_MAX = 24;
+
+/** The same for `/p/1` and `/p/2`: numbers, titles and long words are anything. Makes no text. */
+export function shapeOf(site: string, method: string, path: string): number {
+  let hash = textHash(site) ^ textHash(method);
+  let start = 0;
+  while (start < path.length) {
+    let end = start + 1;
+    let word = 17;
+    let hyphens = 0;
+    let digits = false;
+    for (let code; end < path.length && (code = path.charCodeAt(end)) !== 47; end++) {
+      if (code >= 48 && code <= 57) digits = true;
+      else if (code === 45 || code === 95) hyphens++;
+      word = Math.imul(word ^ code, 0x01000193);
+    }
+    const anything = digits || hyphens >= WORDS_MAX || end - start > WORD_MAX;
+    hash = Math.imul(hash ^ (anything ? 42 : word), 0x5bd1e995) ^ (hash >>> 15);
+    start = end;
+  }
+  return hash >>> 0;
+}
+
+/** Takes `other` in; `other` stays as it is. */
+export function mergeProfile(into: Profile, other: Profile): void {
+  into.requests += other.requests;
+  into.identified += other.identified;
+  into.identities.merge(other.identities);
+  into.errors += other.errors;
+  for (const [hash, { count, sample }] of other.shapes) {
+    const known = into.shapes.get(hash);
+    if (known !== undefined) known.count += count;
+    else into.shapes.set(hash, { count, sample });
+  }
+  for (const [name, count] of other.headers) into.headers.set(name, (into.headers.get(name) ?? 0) + count);
+  for (const [name, count] of other.agents) into.agents.set(name, (into.agents.get(name) ?? 0) + count);
+}
+
+export type Traits = Readonly<{
+  /** Nobody keeps a session: there is none, or each is thrown away. */
+  anonymous: boolean;
+  /** Nearly all for one kind of URL; nothing that belongs to a page. */
+  oneUrl: boolean;
+  /** What it is. */
+  url: string;
+  failing: boolean;
+  /** It calls itself a browser. */
+  browser: boolean;
+  /** One order of header fields; browsers have several, for pages and what belongs to them. */
+  oneHeader: boolean;
+  /** The software that most requests name. */
+  agent: string;
+  agentCount: number;
+}>;
+
+const ANONYMOUS_SHARE = 0.05;
+/** Requests of one session on average below which it is thrown away; a page alone takes several. */
+const THROWN_AWAY = 5;
+const ONE_URL_SHARE = 0.8;
+const FAILING_SHARE = 0.5;
+const ONE_HEADER_SHARE = 0.9;
+
+export function traitsOf(profile: Profile): Traits {
+  const { requests, identified, errors } = profile;
+  const [url, urlCount] = top([...profile.shapes.values()].map(({ sample, count }) => [sample, count]));
+  const [, headerCount] = top([...profile.headers]);
+  const [agent, agentCount] = top([...profile.agents]);
+  const lasting = identified / Math.max(1, profile.identities.count());
+  return {
+    anonymous: identified <= ANONYMOUS_SHARE * requests || lasting < THROWN_AWAY,
+    oneUrl: urlCount >= ONE_URL_SHARE * requests,
+    url,
+    failing: errors >= FAILING_SHARE * requests,
+    browser: agent.startsWith('Mozilla/'),
+    oneHeader: headerCount >= ONE_HEADER_SHARE * requests,
+    agent,
+    agentCount,
+  };
+}
+
+function top(counts: readonly (readonly [string, number])[]): readonly [string, number] {
+  return counts.reduce((best, one) => (one[1] > best[1] ? one : best), ['', 0] as const);
+}
+
+const counted = z.array(z.tuple([z.string(), z.number()]));
+
+export const savedProfile = z.tuple([
+  z.number(),
+  z.number(),
+  z.string(),
+  z.number(),
+  z.array(z.tuple([z.number(), z.number(), z.string()])),
+  counted,
+  counted,
+]);
+export type SavedProfile = z.output<typeof savedProfile>;
+
+export const saveProfile = (profile: Profile): SavedProfile => [
+  profile.requests,
+  profile.identified,
+  profile.identities.save(),
+  profile.errors,
+  [...profile.shapes].map(([hash, { count, sample }]) => [hash, count, sample]),
+  [...profile.headers],
+  [...profile.agents],
+];
+
+export function openProfile(saved: SavedProfile): Profile {
+  const [requests, identified, identities, errors, shapes, headers, agents] = saved;
+  return {
+    requests,
+    identified,
+    identities: openHyperLogLog(SESSIONS_PRECISION, identities),
+    errors,
+    shapes: new Map(shapes.map(([hash, count, sample]) => [hash, { count, sample }])),
+    headers: new Map(headers),
+    agents: new Map(agents),
+  };
+}
