@@ -123,3 +123,28 @@ export function rotation(over: Rotation = {}): Attack {
   }
   return labelled(scene.sorted());
 }
+
+export type Swarm = Partial<Span> &
+  Readonly<{
+    addresses?: number;
+    each?: number;
+    client?: (index: number) => Partial<Client>;
+    status?: number;
+  }>;
+
+/** A botnet with one tool: thousands of households, a few requests of each for the same kind of page. */
+export function swarm(over: Swarm = {}): Attack {
+  const { addresses = 2500, each = 2, client = () => ({}), status = 200 } = over;
+  const of = span(over);
+  const scene = openScene('swarm', of);
+  const { dice } = scene;
+  const agent = { userAgent: 'Mozilla/5.0 (X11; Linux i686) Gecko/20100101 Kraken/9.3', headers: 'kraken' };
+  for (let at = 0; at < addresses; at++) {
+    const bot: Client = { ip: ipv4(31, at), asn: 64_700 + dice.int(25), agent, site: 'shop', ...client(at) };
+    for (let request = 0; request < each; request++) {
+      const path = `/p/${1000 + dice.int(9000)}`;
+      scene.ask(bot, of.startMs + dice.next() * of.lengthMs, 'page', { path, status });
+    }
+  }
+  return labelled(scene.sorted());
+}

@@ -5,7 +5,7 @@ import { carrier, launch, office } from './people.js';
 import { BROWSERS, type Client, ipv4, openScene, type Scene, span, type Span, together } from './scene.js';
 import { visit } from './visit.js';
 
-export { type Attack, rotation, scraping, stuffing } from './attacks.js';
+export { type Attack, rotation, scraping, stuffing, swarm } from './attacks.js';
 export { createDice, type Dice } from './dice.js';
 export { apiClients, batch, crawler, probe } from './machines.js';
 export { carrier, launch, office } from './people.js';
@@ -41,7 +41,7 @@ export function background(over: Partial<Span> = {}, perMinute = 60): Observatio
       ...(dice.chance(0.12) ? { typos: 0.12 } : {}),
     });
   }
-  return together(scene.sorted(), apiClients(of));
+  return together(scene.sorted(), apiClients(of, Math.min(120, 2 * perMinute)));
 }
 
 /** Providers give each household a /56 of their /32, for months. */
