@@ -2,6 +2,9 @@
 import { z } from 'zod';
 import { duration, span } from '../core/schema.js';
 import { failedLoginsSection } from './detectors/failed-logins.js';
+import { nearLimitSection } from './detectors/near-limit.js';
+import { prefixRotationSection } from './detectors/prefix-rotation.js';
+import { rareAgentSection } from './detectors/rare-agent.js';
 import { regularTimingSection } from './detectors/regular-timing.js';
 import { tokenRotationSection } from './detectors/token-rotation.js';
 import { travelSection } from './detectors/travel.js';
@@ -27,10 +30,13 @@ const blastSection = z
 
 const detectorsSection = z
   .strictObject({
+    nearLimit: nearLimitSection.describe('Addresses that cluster just under a limit.'),
+    rareAgent: rareAgentSection.describe('The same rare user agent over thousands of addresses.'),
     failedLogins: failedLoginsSection.describe('Failed logins over one endpoint from many addresses.'),
     travel: travelSection.describe('A session that travels faster than physics.'),
     tokenRotation: tokenRotationSection.describe('Many short-lived tokens that walk by one plan.'),
     regularTiming: regularTimingSection.describe('Steps that are too even for a person.'),
+    prefixRotation: prefixRotationSection.describe('Rotation inside one IPv6 prefix.'),
   })
   .prefault({});
 
