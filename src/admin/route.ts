@@ -1,4 +1,6 @@
 /** The shape of an admin resource: what it answers to, whether it changes state, and its answer. */
+import type { Ban } from '../controls/ban.js';
+import type { AuditEntry } from '../controls/ban-book-contract.js';
 import type { DecisionEvent } from '../core/event.js';
 import type { LimitRow } from '../limits/index.js';
 
@@ -9,6 +11,15 @@ export type LimitsAsk = Readonly<
   >
 >;
 export type LimitsShown = Readonly<{ limits: readonly LimitRow[] }>;
+/** Whom a ban is for, as an operator names it (raw secrets, hashed before anything else); one of them. */
+export type BanTarget = Readonly<Partial<Record<'address' | 'session' | 'key' | 'ja4' | 'headers', string>>>;
+/** `for`: a duration such as `1h`. */
+export type BanOrder = BanTarget &
+  Readonly<{ for: string; reason: string; observe: boolean; force: boolean }>;
+/** `notes`: what the operator should know besides. */
+export type BanMade = Readonly<{ ban: Ban; replaced: boolean; notes: readonly string[] }>;
+/** `bans`: latest first, cut to some thousand; `total`: all in force. */
+export type BansShown = Readonly<{ total: number; bans: readonly Ban[]; notes: readonly string[] }>;
 /** Who asks: the name given, and the address it came from. */
 export type Asker = Readonly<{ actor: string; peer: string }>;
 
@@ -32,6 +43,13 @@ export type AdminState = Readonly<{
   limits(ask: LimitsAsk): Promise<LimitsShown>;
   /** Sets them back; answers how they stood. Rejects as `limits` does. */
   resetLimits(ask: LimitsAsk, by: Asker): Promise<LimitsShown>;
+  bans(): Promise<BansShown>;
+  /** Latest first. Rejects with a Fault where the book is away. */
+  banAudit(): Promise<readonly AuditEntry[]>;
+  /** Rejects with a Fault: no address, too wide, our own, allowlisted, no room, the book away. */
+  ban(order: BanOrder, by: Asker): Promise<BanMade>;
+  /** Answers the ban that was lifted. Rejects with a Fault: none is in force, the book away. */
+  unban(target: BanTarget, by: Asker & Readonly<{ reason: string }>): Promise<Ban>;
 }>;
 
 export type AdminAnswer = Readonly<{ status: number; type: 'json' | 'text'; body: unknown }>;

@@ -23,6 +23,10 @@ async function open(test: Test, state: Partial<AdminState> = {}, options: Partia
     setMode: (mode, site) => Promise.resolve(void calls.push([mode, site])),
     limits: (ask) => (calls.push(ask), Promise.resolve({ limits: [] })),
     resetLimits: (ask, by) => (calls.push([ask, by.actor]), Promise.resolve({ limits: [] })),
+    bans: () => Promise.resolve({ total: 0, bans: [], notes: [] }),
+    banAudit: () => Promise.resolve([]),
+    ban: (order, by) => (calls.push([order, by.actor]), Promise.resolve({} as never)),
+    unban: (target, by) => (calls.push([target, by.actor, by.reason]), Promise.resolve({} as never)),
     ...state,
   };
   const settings = {
@@ -148,6 +152,36 @@ t.test('limits: asked with the token, what is sent is checked, and a reset names
   test.equal((await ask({ method: 'POST', path: '/limits', body })).status, 401);
   await ask({ method: 'POST', path: '/limits/reset', token: 'Bearer right', body });
   test.strictSame(calls, [{ ip: '1.2.3.4', policy: 'api' }, [{ ip: '1.2.3.4' }, 'ann@desk']]);
+});
+
+t.test('bans: what is sent is checked, changes need the token, and name who asked', async (test) => {
+  const { ask, calls } = await open(test);
+  const whole = '"for":"1h","reason":"abuse\\u001b report","actor":"ann@desk"';
+  const table: [path: string, body: string, status: number][] = [
+    ['/bans', '{}', 400],
+    ['/bans', `{${whole}}`, 400],
+    ['/bans', `{"address":"203.0.113.9","key":"k",${whole}}`, 400],
+    ['/bans', `{"address":7,${whole}}`, 400],
+    ['/bans', `{"session":"${'x'.repeat(5000)}",${whole}}`, 400],
+    ['/bans', '{"address":"203.0.113.9","reason":"x"}', 400],
+    ['/bans', '{"address":"203.0.113.9","for":"1h","reason":" "}', 400],
+    ['/bans', `{"address":"203.0.113.9","force":"yes",${whole}}`, 400],
+    ['/bans', `{"address":"203.0.113.9",${whole}}`, 200],
+    ['/bans/lift', `{"session":"abc",${whole}}`, 400],
+    ['/bans/lift', '{"session":"abc","reason":"mistake","actor":"ann@desk"}', 200],
+  ];
+  for (const [path, body, status] of table) {
+    const answer = await ask({ method: 'POST', path, token: 'Bearer right', body });
+    test.equal(answer.status, status, `${path} ${body.slice(0, 60)}`);
+    test.equal((await ask({ method: 'POST', path, body })).status, 401);
+  }
+  const order = { address: '203.0.113.9', for: '1h', reason: 'abuse report', observe: false, force: false };
+  test.strictSame(calls, [
+    [order, 'ann@desk'],
+    [{ session: 'abc' }, 'ann@desk', 'mistake'],
+  ]);
+  test.equal((await ask({ path: '/bans' })).text, '{"total":0,"bans":[],"notes":[]}');
+  test.equal((await ask({ path: '/bans/audit' })).text, '{"entries":[]}');
 });
 
 t.test('a reload that is refused says why and what to do', async (test) => {

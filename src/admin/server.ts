@@ -28,6 +28,7 @@ export type AdminOptions = Readonly<{
 const BODY_BYTES_MAX = 16 * 1024;
 const KNOWN = [
   ...['/healthz', '/readyz', '/metrics', '/decisions', '/decisions/{requestId}', '/controls'],
+  ...['/bans', '/bans/audit', 'POST /bans', 'POST /bans/lift'],
   ...['POST /reload', 'POST /mode', 'POST /limits', 'POST /limits/reset'],
 ];
 

@@ -2,6 +2,8 @@
 import { readFileSync } from 'node:fs';
 import { Command } from 'commander';
 import { describeFault, Fault } from '../core/errors.js';
+import { banCommand } from './ban.js';
+import { bansCommand } from './bans.js';
 import { checkCommand } from './check.js';
 import type { CliCommand } from './command.js';
 import { configReferenceCommand } from './config-reference.js';
@@ -10,6 +12,7 @@ import { explainCommand } from './explain.js';
 import { limitsCommand } from './limits.js';
 import { replayCommand } from './replay.js';
 import { serveCommand } from './serve.js';
+import { unbanCommand } from './unban.js';
 import { xdpCommand } from './xdp.js';
 
 export const commands: readonly Pick<CliCommand, 'register'>[] = [
@@ -17,6 +20,9 @@ export const commands: readonly Pick<CliCommand, 'register'>[] = [
   checkCommand,
   explainCommand,
   limitsCommand,
+  banCommand,
+  unbanCommand,
+  bansCommand,
   replayCommand,
   xdpCommand,
   demoCommand,

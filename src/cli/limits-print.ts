@@ -14,11 +14,16 @@ const ROLES: Readonly<Record<Row['role'], string>> = {
 export function printLimits({ limits }: LimitsShown, reset: boolean): string {
   if (limits.length === 0) return 'no policy counts what was given\n';
   const head = ['policy', 'by', 'used', 'left', 'back in full', 'next request', 'remarks'];
-  const lines = [head, ...limits.map(cells)];
-  const widths = head.map((_, at) => Math.max(...lines.map((line) => line[at]!.length)));
-  const table = lines.map((line) => line.map((cell, at) => cell.padEnd(widths[at]!)).join('  ').trimEnd());
+  const table = tableOf([head, ...limits.map(cells)]);
   if (reset) table.push('', `set back: ${limits.length}; the table shows how they stood`);
   return `${table.join('\n')}\n`;
+}
+
+/** Columns as wide as their widest cell. */
+export function tableOf(lines: readonly (readonly string[])[]): string[] {
+  const widest = (at: number): number => lines.reduce((most, line) => Math.max(most, line[at]!.length), 0);
+  const widths = (lines[0] ?? []).map((_, at) => widest(at));
+  return lines.map((line) => line.map((cell, at) => cell.padEnd(widths[at]!)).join('  ').trimEnd());
 }
 
 function cells(row: Row): string[] {

@@ -99,6 +99,14 @@ export const FAULTS = {
     message: 'found "{text}", which is no address',
     remedy: 'give an IPv4 or IPv6 address such as 203.0.113.9 or 2001:db8::1',
   },
+  BAN_REFUSED: {
+    message: 'not banned: {why}',
+    remedy: '{remedy}',
+  },
+  UNBAN_NOTHING: {
+    message: 'no ban is in force on {subject}',
+    remedy: '{remedy}',
+  },
   ADMIN_REFUSED: {
     message: 'the gate says: {why}',
     remedy: '{remedy}',

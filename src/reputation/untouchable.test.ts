@@ -21,6 +21,10 @@ t.test('the allowlist of the file and our own addresses are untouchable, nobody 
   test.notOk(allowed('203.0.113.1') || allowed('198.51.0.0/16'));
   test.ok(own('192.0.2.9') && own('192.0.2.0/24') && own('2001:db8:5::/64'));
   test.notOk(own('192.0.2.10'));
+  const within = (text: string) => untouchable.allowedIn(parseNetwork(text)!);
+  test.equal(within('198.51.0.0/16'), '198.51.100.0/24');
+  test.equal(within('203.0.113.0/24'), undefined);
+  test.equal(untouchable.ownIn(parseNetwork('192.0.2.0/24')!), '192.0.2.9');
   writeFileSync(join(baseDir, 'allow.txt'), '203.0.113.0/24\n');
   for (let tries = 0; tries < 200 && !allowed('203.0.113.1'); tries++) await sleep(25);
   test.ok(allowed('203.0.113.1'), 'a change is followed');

@@ -3,7 +3,7 @@
  * file that cannot be read is told; then the last good version holds.
  */
 import { resolve } from 'node:path';
-import { networkContains, parseNetwork, type Network } from '../core/address.js';
+import { formatNetwork, networkContains, parseNetwork, type Network } from '../core/address.js';
 import type { ReputationConfig } from './config.js';
 import { createFeed, type FeedDeps } from './feed.js';
 import { systemAddresses } from './reputation.js';
@@ -15,6 +15,10 @@ export type Untouchable = Readonly<{
   isAllowed(network: Network): boolean;
   /** Our own address, or a network that holds one. */
   isOwn(network: Network): boolean;
+  /** An entry of the allowlist in `network`, as text. */
+  allowedIn(network: Network): string | undefined;
+  /** An address or network of our own that overlaps `network`, as text. */
+  ownIn(network: Network): string | undefined;
   close(): Promise<void>;
 }>;
 
@@ -37,10 +41,15 @@ export function createUntouchable(config: ReputationConfig, deps: Deps): Untouch
           pollMs: config.poll,
           changed: () => undefined,
         });
+  const ownIn = (network: Network): Network | undefined =>
+    own.find((mine) => networkContains(mine, network) || networkContains(network, mine));
+  const textOf = (network: Network | undefined): string | undefined => network && formatNetwork(network);
   return {
     start: async () => feed?.start(),
     isAllowed: (network) => feed?.value()?.covers(network) === true,
-    isOwn: (network) => own.some((mine) => networkContains(mine, network) || networkContains(network, mine)),
+    isOwn: (network) => ownIn(network) !== undefined,
+    allowedIn: (network) => textOf(feed?.value()?.inside(network)),
+    ownIn: (network) => textOf(ownIn(network)),
     close: async () => feed?.close(),
   };
 }

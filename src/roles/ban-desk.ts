@@ -3,7 +3,7 @@
  * in observed score. Stays the same over reloads, whatever the book behind it is.
  */
 import type { Config } from '../config/schema.js';
-import { BAN_MODES, type BanMode } from '../controls/ban.js';
+import { BAN_MODES, type Ban, type BanMode } from '../controls/ban.js';
 import type { BanBook } from '../controls/ban-book-contract.js';
 import type { BanFeed, FeedChange } from '../controls/ban-feed-contract.js';
 import { serveBans } from '../controls/serve-bans.js';
@@ -22,6 +22,8 @@ export type BanDesk = Readonly<{
   start(): Promise<void>;
   /** Opens another book where the config now names one; bans in force go along. Never rejects. */
   follow(): Promise<void>;
+  /** What this gate obeys now. */
+  inForce(): readonly Ban[];
   /** Bans in force, by mode. */
   active(): Readonly<Record<BanMode, number>>;
   /** Undefined before the start. */
@@ -69,6 +71,7 @@ export function createBanDesk({ config, log, raise }: BanDeskDeps): BanDesk {
       if (source === undefined || sourceText(config()) === text) return;
       await open().catch((error: unknown) => log('error', `bans: ${describeFault(error)}`));
     },
+    inForce: () => inForce(feed),
     active: () => countByMode(feed),
     stats: () => source?.stats(),
     async close() {
@@ -97,9 +100,13 @@ function createFrontBook(current: () => BanBook | undefined): BanBook {
 
 function countByMode(feed: BanFeed): Record<BanMode, number> {
   const counts = Object.fromEntries(BAN_MODES.map((mode) => [mode, 0])) as Record<BanMode, number>;
-  const now = systemClock.nowMs() - feed.skewMs();
-  for (const { mode, untilMs } of feed.bans()) if (untilMs > now) counts[mode]++;
+  for (const { mode } of inForce(feed)) counts[mode]++;
   return counts;
+}
+
+function inForce(feed: BanFeed): readonly Ban[] {
+  const now = systemClock.nowMs() - feed.skewMs();
+  return [...feed.bans()].filter(({ untilMs }) => untilMs > now);
 }
 
 /** Our own refusals raise nothing: only the finding itself does, once, on each gate that learns of it. */

@@ -11,6 +11,7 @@ import { createMetrics, sumOf, type Metrics } from '../telemetry/metrics.js';
 import type { Mode } from './config-change.js';
 import { banGauges } from './ban-gauges.js';
 import type { BanDesk } from './ban-desk.js';
+import { bansView } from './bans-view.js';
 import { correlatorGauges } from './correlator-gauges.js';
 import type { CorrelatorView } from './embedded-correlator.js';
 import type { Log } from './engines.js';
@@ -66,6 +67,7 @@ export function adminState(view: View): AdminState {
     reload: view.reload,
     sites: () => view.config().sites.map(({ name }) => name),
     setMode: view.setMode,
+    ...bansView({ ...view, desk: view.bans }),
     ...limitsView({ ...view, withStore: operatorStore(view.config, view.store) }),
   };
 }

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import t from 'tap';
-import { canonicalAddress, networkContains, parseNetwork } from '../core/address.js';
+import { canonicalAddress, formatNetwork, networkContains, parseNetwork } from '../core/address.js';
 import { createCidrSet } from './cidr-set.js';
 
 function setOf(...entries: string[]) {
@@ -69,5 +69,24 @@ t.test('a network is covered only by one at least as wide', (t) => {
     ['2001:db8::/32', false],
   ];
   for (const [text, wanted] of cases) t.equal(set.covers(parseNetwork(text)!), wanted, text);
+  t.end();
+});
+
+t.test('what lies in a network is found', (t) => {
+  const set = setOf('203.0.113.7', '198.51.100.0/25', '2001:db8:1:2::/64', '2001:db8:1:3::5');
+  const cases: [string, string | undefined][] = [
+    ['203.0.113.0/24', '203.0.113.7'],
+    ['203.0.113.7', '203.0.113.7'],
+    ['198.51.100.0/24', '198.51.100.0/25'],
+    ['198.51.100.0/26', undefined],
+    ['203.0.114.0/24', undefined],
+    ['2001:db8:1:2::/63', '2001:db8:1:3::5'],
+    ['2001:db8:1:2::/64', '2001:db8:1:2::/64'],
+    ['2001:db8:2::/48', undefined],
+  ];
+  for (const [text, wanted] of cases) {
+    const found = set.inside(parseNetwork(text)!);
+    t.equal(found && formatNetwork(found), wanted, text);
+  }
   t.end();
 });

@@ -4,7 +4,7 @@
  * rehashes more than a 256th of the whole at once: a list can be built in slices without stalling the event
  * loop.
  */
-import { maskGroups, maskIpv4, parseIpv4, parseIpv6 } from '../core/address.js';
+import { maskGroups, maskIpv4, networkContains, parseIpv4, parseIpv6 } from '../core/address.js';
 import type { Network } from '../core/address.js';
 
 const SHARDS = 256;
@@ -21,6 +21,8 @@ export type CidrSet = {
   has(ip: string): boolean;
   /** True where one held network holds all of `network`. */
   covers(network: Network): boolean;
+  /** Some held network in `network`, or the same. Looks at all that are longer: for rare questions. */
+  inside(network: Network): Network | undefined;
 };
 
 export function createCidrSet(): CidrSet {
@@ -49,7 +51,29 @@ export function createCidrSet(): CidrSet {
       scratch.set(network.groups);
       return hasIpv6(v6, network.prefix);
     },
+    inside(network) {
+      return network.family === 4
+        ? firstInside(v4, network, ({ prefix }, key) => ({ family: 4, v4: key >>> 0, prefix }))
+        : firstInside(v6, network, ({ prefix }, key) => ({ family: 6, groups: groupsOf(key), prefix }));
+    },
   };
+}
+
+function firstInside<K>(
+  levels: readonly Level<K>[],
+  network: Network,
+  toNetwork: (level: Level<K>, key: K) => Network,
+): Network | undefined {
+  for (const level of levels) {
+    if (level.prefix < network.prefix) continue;
+    for (const shard of level.shards) {
+      for (const key of shard ?? []) {
+        const held = toNetwork(level, key);
+        if (networkContains(network, held)) return held;
+      }
+    }
+  }
+  return undefined;
 }
 
 function levelOf<K>(levels: Level<K>[], prefix: number): Level<K> {
@@ -115,4 +139,9 @@ function keyOfIpv6(g: ArrayLike<number>): string {
     g[6] ?? 0,
     g[7] ?? 0,
   );
+}
+
+/** The groups behind a key of `keyOfIpv6`. */
+function groupsOf(key: string): number[] {
+  return Array.from({ length: 8 }, (_, at) => key.charCodeAt(at));
 }

@@ -4,6 +4,7 @@ import { renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { bench, until, type Bench } from '../support/case.js';
+import { TOKEN } from '../support/gate.js';
 import type { Pair } from '../support/bytes.js';
 import { exchange, request } from '../support/raw-client.js';
 
@@ -52,11 +53,19 @@ t.test('E01: IPv6 rotation', async (test) => {
     test.equal(await statusOf(at, via(ip)), 403, `(d) a listed address covers its prefix: ${ip}`);
   }
 });
-t.test(
-  'E01 (d): a ban made at run time covers the prefix',
-  { skip: 'runtime bans are a later capability' },
-  () => undefined,
-);
+t.test('E01 (d): a ban made at run time covers the prefix', async (test) => {
+  const at = await bench(test, { trustedProxies: ['127.0.0.1'] });
+  const made = await at.gate.admin('/bans', {
+    method: 'POST',
+    headers: { Authorization: `Bearer ${TOKEN}` },
+    body: JSON.stringify({ address: '2001:db8:7:7::1', for: '1h', reason: 'E01' }),
+  });
+  test.equal(made.status, 200);
+  const banned = async (ip: string): Promise<boolean> => (await statusOf(at, via(ip))) === 403;
+  test.ok(await until(() => banned('2001:db8:7:7::1')), 'the address');
+  test.ok(await banned('2001:db8:7:7:8:9:a:b'), 'its whole /64');
+  test.notOk(await banned('2001:db8:7:8::1'), 'and no more');
+});
 
 t.test('E03: forged forwarding headers, untrusted peer', async (test) => {
   const at = await bench(test, { trustedProxies: ['10.0.0.0/8'] });

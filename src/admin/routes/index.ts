@@ -1,5 +1,6 @@
 /** Every admin resource. Whatever is no GET changes state and needs the token. */
 import type { AdminRoute } from '../route.js';
+import { banAudit, banLift, banMake, bans } from './bans.js';
 import { controls, mode, reload } from './controls.js';
 import { decision, decisions } from './decisions.js';
 import { healthz, readyz } from './health.js';
@@ -17,4 +18,8 @@ export const ADMIN_ROUTES: readonly AdminRoute[] = [
   mode,
   limits,
   limitsReset,
+  bans,
+  banAudit,
+  banMake,
+  banLift,
 ];

@@ -43,7 +43,7 @@ function withAsk(
 }
 
 /** Who says to be asking; the token alone proves nothing about a person. */
-function actorOf(body: unknown): string {
+export function actorOf(body: unknown): string {
   const { actor } = body as { actor?: unknown };
   return typeof actor === 'string' ? actor.replace(/[^\x20-\x7e]/g, '').slice(0, 128) : 'unnamed';
 }
