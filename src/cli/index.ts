@@ -7,6 +7,7 @@ import { bansCommand } from './bans.js';
 import { checkCommand } from './check.js';
 import type { CliCommand } from './command.js';
 import { configReferenceCommand } from './config-reference.js';
+import { correlateCommand } from './correlate.js';
 import { demoCommand } from './demo.js';
 import { explainCommand } from './explain.js';
 import { limitsCommand } from './limits.js';
@@ -23,6 +24,7 @@ export const commands: readonly Pick<CliCommand, 'register'>[] = [
   banCommand,
   unbanCommand,
   bansCommand,
+  correlateCommand,
   replayCommand,
   xdpCommand,
   demoCommand,

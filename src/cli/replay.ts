@@ -7,6 +7,7 @@ import { loadConfig } from '../config/load.js';
 import { configSchema, type Config } from '../config/schema.js';
 import { Fault } from '../core/errors.js';
 import { replayFile } from '../roles/replay.js';
+import { replayTopic } from '../roles/replay-topic.js';
 import type { CliCommand } from './command.js';
 import { printReplay } from './replay-print.js';
 
@@ -20,7 +21,10 @@ export const replayCommand: CliCommand = {
       .description(
         'put recorded decisions through the detectors, dry: what would have been banned when and why',
       )
-      .argument('<source>', 'log file (JSON lines, also .gz), `-` for standard input')
+      .argument(
+        '<source>',
+        'log file (JSON lines, also .gz), `-` for standard input, `topic` for the topic of the config',
+      )
       .option('-c, --config <file>', 'config file with the thresholds; the defaults without it')
       .option('--from <time>', 'only events from then on, such as 2026-03-01T10:00Z')
       .option('--to <time>', 'only events before then')
@@ -28,7 +32,8 @@ export const replayCommand: CliCommand = {
       .action(async (source: string, { config: file, json, from, to }: Flags) => {
         const config = file === undefined ? defaults() : await loadConfig(file);
         const log = (level: string, text: string): void => void process.stderr.write(`${level}: ${text}\n`);
-        const replayed = await replayFile({ config, source, fromMs: timeOf(from), toMs: timeOf(to), log });
+        const ask = { config, source, fromMs: timeOf(from), toMs: timeOf(to), log };
+        const replayed = await (source === 'topic' ? replayTopic(ask) : replayFile(ask));
         process.stdout.write(json ? `${JSON.stringify(shown(replayed), null, 2)}\n` : printReplay(replayed));
       });
   },

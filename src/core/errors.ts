@@ -182,6 +182,10 @@ export const FAULTS = {
     message: 'cannot read decisions from {from}: {why}',
     remedy: 'give a log file of the gate (JSON lines, also .gz), or `-` for standard input',
   },
+  REPLAY_TOPIC: {
+    message: 'there is no `kafka` in the config to read a topic from',
+    remedy: "give --config with the gates' config, or a log file (`./topic` where the file has that name)",
+  },
   REPLAY_TIME: {
     message: 'found "{text}", which is no time',
     remedy: 'give a time such as 2026-03-01T10:00Z',

@@ -66,7 +66,11 @@ async function answer(
   switch (url.split('?', 1)[0]) {
     case '/metrics':
       try {
-        return { status: 200, type: 'text/plain; version=0.0.4; charset=utf-8', text: await answers.metrics() };
+        return {
+          status: 200,
+          type: 'text/plain; version=0.0.4; charset=utf-8',
+          text: await answers.metrics(),
+        };
       } catch (error) {
         return json(500, { error: error instanceof Error ? error.message : String(error) });
       }
