@@ -122,7 +122,14 @@ async function place(test: Test, name: string, more: Record<string, unknown> = {
   };
 }
 
+const forgets = (group: string): Promise<boolean> =>
+  kafka.admin.deleteGroups([group]).then(
+    () => true,
+    () => false,
+  );
+
 async function isCaughtUp(topic: string, groupId: string): Promise<boolean> {
+  await sleep(100);
   const ends = await kafka.admin.fetchTopicOffsets(topic);
   const [found] = await kafka.admin.fetchOffsets({ groupId, topics: [topic] });
   return ends.every(({ partition, high }) => {
@@ -257,7 +264,8 @@ t.test(
         test.ok(keys.length > 0, 'there is a state to lose');
         await redis.client.del(...keys);
       }
-      await kafka.admin.resetOffsets({ groupId: at.group, topic: at.topic, earliest: true });
+      // A group that is unknown begins anew.
+      await until(() => forgets(at.group), 10_000);
       const again = await at.start();
       test.ok(await at.caughtUp());
       const wanted = keepsState ? 'redelivered' : 'judged';
