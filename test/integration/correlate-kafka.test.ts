@@ -1,4 +1,4 @@
-/** `tidegate correlate` on a real Kafka and a real Redis: what it finds, and that nothing it meets changes it. */
+/** `tidegate correlate` on a real Kafka and Redis: what it finds, and that nothing it meets changes it. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { CompressionTypes, type Producer } from 'kafkajs';
