@@ -40,6 +40,7 @@ int events_run(const struct filter *filter)
 {
 	struct ring_buffer *ring =
 		ring_buffer__new(filter->maps[MAP_events], print_event, (void *)filter, NULL);
+	bool attached = true;
 	int error = 0;
 
 	if (!ring)
@@ -48,13 +49,17 @@ int events_run(const struct filter *filter)
 	signal(SIGINT, stop);
 	/* Whoever started this and died cannot read the events any more. */
 	prctl(PR_SET_PDEATHSIG, SIGTERM);
-	while (!stopped && !ferror(stdout)) {
+	while (!stopped && attached && !ferror(stdout)) {
 		error = ring_buffer__poll(ring, WAIT_MS);
 		if (error < 0 && error != -EINTR)
 			break;
 		error = 0;
 		fflush(stdout);
+		attached = filter_attached(filter);
 	}
 	ring_buffer__free(ring);
+	if (!attached)
+		return fail(EXIT_NOT_ATTACHED, "start again after attaching", "the filter on %s has gone",
+			    filter->interface);
 	return error ? fail_kernel(error, "read the ring buffer") : EXIT_DONE;
 }

@@ -4,7 +4,7 @@
 
 #include "filter.h"
 
-/* Prints events until a signal, or until nobody reads them any more. One reader per interface. */
+/* Prints events until a signal, until nobody reads them any more or the filter has gone. One reader each. */
 int events_run(const struct filter *filter);
 
 #endif

@@ -190,6 +190,26 @@ static int walk(const struct filter *filter, enum filter_map map, visit visit, v
 	return error == -ENOENT ? 0 : error;
 }
 
+/* --- which lists the filter looks at --- */
+
+static __u32 bit_of(enum filter_map map)
+{
+	return 1U << (map - MAP_management4 + TIDEGATE_MANAGEMENT4);
+}
+
+/* Sets these bits, or clears them. */
+static int mark(const struct filter *filter, __u32 bits, bool used)
+{
+	struct tidegate_config config;
+	int error = filter_config(filter, &config);
+	__u32 lists = used ? config.lists | bits : config.lists & ~bits;
+
+	if (error || lists == config.lists)
+		return error;
+	config.lists = lists;
+	return filter_config_write(filter, &config);
+}
+
 /* --- single changes --- */
 
 static bool is_full(int error)
@@ -254,6 +274,9 @@ int list_add(const struct filter *filter, const struct listing *listing, bool *r
 	int error = filter_state(filter, &state);
 
 	*replaced = false;
+	if (error)
+		return error;
+	error = mark(filter, bit_of(map), true);
 	if (error)
 		return error;
 	entry = entry_of(listing, state.generation);
@@ -503,7 +526,10 @@ static int put_list(const struct filter *filter, struct stage *stage, const enum
 
 	for (int i = 0; i < LIST_MAPS && !error; i++) {
 		runs[i] = run_of(filter, stage, maps[i], commit);
-		error = put_run(filter, &runs[i], maps[i], generation);
+		if (runs[i].count)
+			error = mark(filter, bit_of(maps[i]), true);
+		if (!error)
+			error = put_run(filter, &runs[i], maps[i], generation);
 	}
 	return error;
 }
@@ -517,6 +543,9 @@ static int settle_list(const struct filter *filter, const enum filter_map *maps,
 		error = sweep_map(filter, maps[i], generation, swept);
 		if (!error)
 			error = put_waiting(filter, &runs[i], maps[i]);
+		/* All that is left is what this run has put in. */
+		if (!error && !runs[i].count)
+			error = mark(filter, bit_of(maps[i]), false);
 	}
 	return error;
 }
@@ -585,6 +614,8 @@ int stage_commit(const struct filter *filter, struct stage *stage, __u64 version
 
 int management_replace(const struct filter *filter, const struct listing *listings, size_t count)
 {
+	static const enum filter_map MAPS[] = { MAP_management4, MAP_management6 };
+	__u32 bits = 0, all = bit_of(MAP_management4) | bit_of(MAP_management6);
 	struct tidegate_state state;
 	size_t swept = 0;
 	int error = filter_state(filter, &state);
@@ -593,6 +624,10 @@ int management_replace(const struct filter *filter, const struct listing *listin
 		return error;
 	state.management++;
 	error = filter_state_write(filter, &state);
+	for (size_t i = 0; i < count; i++)
+		bits |= bit_of(map_of(&listings[i]));
+	if (!error)
+		error = mark(filter, bits, true);
 	for (size_t i = 0; i < count && !error; i++) {
 		struct tidegate_entry entry = entry_of(&listings[i], state.management);
 		enum filter_map map = map_of(&listings[i]);
@@ -601,9 +636,9 @@ int management_replace(const struct filter *filter, const struct listing *listin
 		key_of(map, &listings[i].net, key);
 		error = bpf_map_update_elem(filter->maps[map], key, &entry, BPF_ANY);
 	}
-	if (!error)
-		error = sweep_map(filter, MAP_management4, state.management, &swept);
-	return error ? error : sweep_map(filter, MAP_management6, state.management, &swept);
+	for (int i = 0; i < 2 && !error; i++)
+		error = sweep_map(filter, MAPS[i], state.management, &swept);
+	return error ? error : mark(filter, all & ~bits, false);
 }
 
 static void count_one(void *context, const __u8 *key, const struct tidegate_entry *entry)

@@ -272,14 +272,16 @@ static int configure(struct filter *filter, const struct wishes *wishes)
 
 	if (code)
 		return code;
+	/* First the networks: with lower caps none of them may be caught in between. */
+	code = set_management(filter, wishes);
+	if (code)
+		return code;
 	if (filter_config(filter, &config))
 		return fail_kernel(-errno, "read the configuration");
 	fulfil(&config, wishes);
-	/* First the networks: with lower caps none of them may be caught in between. */
-	code = set_management(filter, wishes);
-	if (!code && filter_config_write(filter, &config))
+	if (filter_config_write(filter, &config))
 		return fail_kernel(-errno, "write the configuration");
-	return code ? code : answer_config(filter, "config");
+	return answer_config(filter, "config");
 }
 
 static int opened(struct filter *filter, const char *command)

@@ -69,7 +69,24 @@ struct tidegate_config {
 	__u32 syn_window_ms;
 	__u32 events_per_second; /* per CPU */
 	__u32 event_quiet_s;     /* after an event, none of this source and cap for so long */
-	__u32 unused;
+	/*
+	 * Bit (1 << enum tidegate_list): the list may have entries. Set before the first goes in, cleared by a
+	 * commit that leaves it empty; lists without the bit cost nothing.
+	 */
+	__u32 lists;
+};
+
+enum tidegate_list {
+	TIDEGATE_MANAGEMENT4,
+	TIDEGATE_MANAGEMENT6,
+	TIDEGATE_ALLOW4,
+	TIDEGATE_ALLOW6,
+	TIDEGATE_ALLOW_NET4,
+	TIDEGATE_ALLOW_NET6,
+	TIDEGATE_BAN4,
+	TIDEGATE_BAN6,
+	TIDEGATE_BAN_NET4,
+	TIDEGATE_BAN_NET6,
 };
 
 /* What the loader remembers between runs; the filter does not read it. */

@@ -208,21 +208,28 @@ static __always_inline __u32 judge_caps(const struct tidegate_config *conf, cons
 	return over_cap(conf, source, facts, family);
 }
 
+static __always_inline bool used(const struct tidegate_config *conf, enum tidegate_list list)
+{
+	return conf->lists & (1U << list);
+}
+
 static __always_inline __u32 judge_v4(const struct tidegate_config *conf, const struct facts *facts,
 				      __u64 bytes)
 {
 	struct tidegate_net4 net = { .prefix = 32 };
 
 	__builtin_memcpy(net.address, &facts->v4, sizeof(net.address));
-	if (covered(&management4, &net.prefix, bytes))
+	if (used(conf, TIDEGATE_MANAGEMENT4) && covered(&management4, &net.prefix, bytes))
 		return TIDEGATE_PASS_MANAGEMENT;
-	net.prefix = 32;
-	if (listed(&allow4, &facts->v4, bytes) || covered(&allow_net4, &net.prefix, bytes))
+	if (used(conf, TIDEGATE_ALLOW4) && listed(&allow4, &facts->v4, bytes))
 		return TIDEGATE_PASS_ALLOWED;
-	if (listed(&ban4, &facts->v4, bytes))
+	net.prefix = 32;
+	if (used(conf, TIDEGATE_ALLOW_NET4) && covered(&allow_net4, &net.prefix, bytes))
+		return TIDEGATE_PASS_ALLOWED;
+	if (used(conf, TIDEGATE_BAN4) && listed(&ban4, &facts->v4, bytes))
 		return TIDEGATE_DROP_BANNED;
 	net.prefix = 32;
-	if (covered(&ban_net4, &net.prefix, bytes))
+	if (used(conf, TIDEGATE_BAN_NET4) && covered(&ban_net4, &net.prefix, bytes))
 		return TIDEGATE_DROP_BANNED_NET;
 	return judge_caps(conf, facts, 4, &sources4, &facts->v4);
 }
@@ -239,15 +246,17 @@ static __always_inline __u32 judge_v6(const struct tidegate_config *conf, const 
 		return TIDEGATE_PASS_LINK_LOCAL;
 	__builtin_memcpy(net.address, &facts->v6, sizeof(net.address));
 	__builtin_memcpy(&network, &facts->v6, sizeof(network));
-	if (covered(&management6, &net.prefix, bytes))
+	if (used(conf, TIDEGATE_MANAGEMENT6) && covered(&management6, &net.prefix, bytes))
 		return TIDEGATE_PASS_MANAGEMENT;
-	net.prefix = 128;
-	if (listed(&allow6, &network, bytes) || covered(&allow_net6, &net.prefix, bytes))
+	if (used(conf, TIDEGATE_ALLOW6) && listed(&allow6, &network, bytes))
 		return TIDEGATE_PASS_ALLOWED;
-	if (listed(&ban6, &network, bytes))
+	net.prefix = 128;
+	if (used(conf, TIDEGATE_ALLOW_NET6) && covered(&allow_net6, &net.prefix, bytes))
+		return TIDEGATE_PASS_ALLOWED;
+	if (used(conf, TIDEGATE_BAN6) && listed(&ban6, &network, bytes))
 		return TIDEGATE_DROP_BANNED;
 	net.prefix = 128;
-	if (covered(&ban_net6, &net.prefix, bytes))
+	if (used(conf, TIDEGATE_BAN_NET6) && covered(&ban_net6, &net.prefix, bytes))
 		return TIDEGATE_DROP_BANNED_NET;
 	return judge_caps(conf, facts, 6, &sources6, &network);
 }

@@ -33,12 +33,14 @@ const NETWORKS4: readonly Variant[] = [
   ['IPv4 with TCP', {}],
   ['IPv4 with UDP', { protocol: NEXT.udp, payload: UDP }],
   ['IPv4 with an unknown protocol', { protocol: 253 }],
+  ['a frame over several buffers', { payload: Buffer.concat([ACK, Buffer.alloc(3900)]) }],
   ['IPv4 with 4 bytes of options', { options: 4 }],
   ['IPv4 with 40 bytes of options', { options: 40 }],
   ['first fragment', { fragment: { offset: 0, more: true } }, FRAGMENT],
   ['middle fragment', { fragment: { offset: 185, more: true } }, FRAGMENT],
   ['last fragment', { fragment: { offset: 370, more: false } }, FRAGMENT],
 ];
+const SHORT4 = NETWORKS4.filter(([name]) => !name.startsWith('a frame over'));
 const HIDDEN = { 'noted.hiddenTransport': 1 };
 const DEEP = { 'noted.deepExtensions': 1 };
 const options = (count: number) => Array.from({ length: count }, () => ({ next: NEXT.options }));
@@ -113,7 +115,7 @@ t.test('the source decides, whatever headers lie around it', skip, async (t) => 
 t.test('a frame cut off at any byte is judged as soon as its source is whole', skip, async (t) => {
   const filter = tryOut(t, UNCAPPED);
   await filter.commit(BANS);
-  const variants = [...combined(BANNED4, NETWORKS4), ...combined(BANNED6, NETWORKS6.slice(0, -1))];
+  const variants = [...combined(BANNED4, SHORT4), ...combined(BANNED6, NETWORKS6.slice(0, -1))];
   const wrong: unknown[] = [];
   let cuts = 0;
   for (const [name, packet] of variants) {
