@@ -1,6 +1,7 @@
 /** The `correlator` section: windows, the blast guard, and one section for each detector. */
 import { z } from 'zod';
 import { duration, span } from '../core/schema.js';
+import { crawlersSection } from './crawler-list.js';
 import { failedLoginsSection } from './detectors/failed-logins.js';
 import { nearLimitSection } from './detectors/near-limit.js';
 import { prefixRotationSection } from './detectors/prefix-rotation.js';
@@ -69,6 +70,9 @@ export const correlatorSection = z
         'Where `tidegate correlate` answers `/metrics` and `/healthz`, such as 127.0.0.1:9092; absent: nowhere.',
       ),
     blast: blastSection.describe('The guard against bans that would hit many who did nothing.'),
+    crawlers: crawlersSection.describe(
+      'Who is not banned once an address proves to be theirs: search engines, and probes of your own.',
+    ),
     detectors: detectorsSection.describe('One section for each detector.'),
   })
   .prefault({});
