@@ -25,6 +25,7 @@ const FILES: readonly (readonly [path: Path, kind: FileKind])[] = [
   [['reputation', 'blocklist'], 'file'],
   [['reputation', 'tor', 'file'], 'file'],
   [['reputation', 'asn', 'database'], 'file'],
+  [['reputation', 'geo', 'database'], 'file'],
   [['rules', 'native'], 'folder'],
   [['redis', 'tls', 'ca'], 'file'],
   [['redis', 'tls', 'cert'], 'file'],

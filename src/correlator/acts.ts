@@ -9,7 +9,6 @@ import type { BanAsk, BanBook, BanResult } from '../controls/ban-book-contract.j
 import { createMatcher, type Matcher } from './blast.js';
 import type { Note, Proposals } from './proposals.js';
 import { createRecent } from './recent.js';
-import type { Screen } from './screen.js';
 
 export type ActCounts = Readonly<{
   /** Bans and watches by what the book answered. */
@@ -38,7 +37,7 @@ export type Acts = Readonly<{
 
 export type ActsDeps = Readonly<{
   book: Pick<BanBook, 'ban' | 'note'>;
-  isCrawler: Screen['isCrawler'];
+  isCrawler: (subject: Subject) => Promise<boolean>;
   nowMs: () => number;
   onFailure: (error: unknown) => void;
 }>;

@@ -71,7 +71,7 @@ export const correlatorSection = z
       ),
     blast: blastSection.describe('The guard against bans that would hit many who did nothing.'),
     crawlers: crawlersSection.describe(
-      'Who is not banned once an address proves to be theirs: search engines, and probes of your own.',
+      'Who is not banned once an address proves to be theirs, besides the large search engines: your probes.',
     ),
     detectors: detectorsSection.describe('One section for each detector.'),
   })

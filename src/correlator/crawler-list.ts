@@ -1,6 +1,6 @@
 /**
  * Crawlers that say who they are and can prove it, as their operators document: the names that their reverse
- * DNS ends in, or the addresses they publish. The `crawlers` section of the config may name others.
+ * DNS ends in, or the addresses they publish. The `crawlers` section of the config adds others.
  */
 import { z } from 'zod';
 import { cidr } from '../core/schema.js';
@@ -8,7 +8,7 @@ import { cidr } from '../core/schema.js';
 const GOOGLE = ['googlebot.com', 'google.com'];
 
 /** developers.google.com, bing.com/webmasters, support.apple.com, duckduckgo.com, yandex.com, baidu.com … */
-const KNOWN = [
+export const KNOWN_CRAWLERS: CrawlersConfig = [
   { agent: 'Googlebot', domains: GOOGLE, networks: [] },
   { agent: 'Google-InspectionTool', domains: GOOGLE, networks: [] },
   { agent: 'GoogleOther', domains: GOOGLE, networks: [] },
@@ -62,6 +62,6 @@ const crawlerSection = z
     error: 'at least one of `domains` and `networks` fits',
   });
 
-export const crawlersSection = z.array(crawlerSection).max(200).default(KNOWN);
+export const crawlersSection = z.array(crawlerSection).max(200).default([]);
 
 export type CrawlersConfig = z.output<typeof crawlersSection>;

@@ -9,7 +9,7 @@ import { Resolver } from 'node:dns/promises';
 import { LRUCache } from 'lru-cache';
 import { canonicalAddress, createNetworkSet, parseIpv6 } from '../core/address.js';
 import type { Clock } from '../core/clock.js';
-import type { CrawlersConfig } from './crawler-list.js';
+import { KNOWN_CRAWLERS, type CrawlersConfig } from './crawler-list.js';
 
 export type Verdict = 'yes' | 'no' | 'unknown';
 
@@ -29,7 +29,12 @@ export type Crawlers = Readonly<{
   stats(): Readonly<Record<Verdict, number> & { known: number }>;
 }>;
 
-export type CrawlerDeps = Readonly<{ names: Names; clock: Clock }>;
+export type CrawlerDeps = Readonly<{
+  names: Names;
+  clock: Clock;
+  /** Told each time that nobody can say. */
+  onUnknown?: (ip: string, claim: string) => void;
+}>;
 
 type Known = Readonly<{
   agent: string;
@@ -47,8 +52,10 @@ const DEADLINE_MS = 5_000;
 
 type Answer = Readonly<{ verdict: Verdict; untilMs: number }>;
 
-export function createCrawlers(config: CrawlersConfig, { names, clock }: CrawlerDeps): Crawlers {
-  const known: readonly Known[] = config.map(({ agent, domains, networks }) => ({
+/** `config` adds to those that are known anyway. */
+export function createCrawlers(config: CrawlersConfig, deps: CrawlerDeps): Crawlers {
+  const { names, clock, onUnknown } = deps;
+  const known: readonly Known[] = [...config, ...KNOWN_CRAWLERS].map(({ agent, domains, networks }) => ({
     agent: agent.toLowerCase(),
     domains,
     networks: createNetworkSet(networks),
@@ -63,6 +70,7 @@ export function createCrawlers(config: CrawlersConfig, { names, clock }: Crawler
     const verdict = found === 'broken' ? 'no' : found;
     answers.set(name, { verdict, untilMs: clock.nowMs() + HOLD_MS[found] });
     tally[verdict] += 1;
+    if (verdict === 'unknown') onUnknown?.(ip, claimed.map(({ agent }) => agent).join(' '));
     return verdict;
   }
 

@@ -1,6 +1,6 @@
 import t from 'tap';
 import { eagerDetector, fakeBook, deliver, logins, observed, testEngine, BASE_MS } from './testing-engine.js';
-import { createScreen } from './screen.js';
+import { createScreen, type Screen } from './screen.js';
 
 t.test('who a detector finds is banned, with the evidence and in words', async (test) => {
   const { engine, book } = testEngine();
@@ -102,7 +102,8 @@ t.test('old findings, the allowlist and own addresses are told, once, not acted 
 });
 
 t.test('a verified crawler is left alone', async (test) => {
-  const screen = { refuses: () => undefined, isCrawler: async () => true };
+  const isBot: Screen['isCrawler'] = async (_, claims) => claims.some(({ ip }) => ip === '192.0.2.1');
+  const screen = { refuses: () => undefined, claimOf: () => 'bot', isCrawler: isBot };
   const { engine, book } = testEngine({ screen });
   await engine.open(0);
   deliver(engine, logins('192.0.2.1', 6));

@@ -8,6 +8,7 @@ import type { Clock } from '../core/clock.js';
 import { REJECTS, type Delivered, type Reject, type Sink } from '../bus/bus-contract.js';
 import type { BanBook } from '../controls/ban-book-contract.js';
 import { createActs, type ActCounts, type Acts } from './acts.js';
+import { claimsWithin } from './claims.js';
 import type { CorrelatorConfig } from './config.js';
 import type { DetectorName, Saved } from './detector.js';
 import type { Listed } from './detectors/index.js';
@@ -106,12 +107,20 @@ class Correlator implements Engine {
     this.partitionDeps = {
       detectors: listed.map(({ detector, settings }) => ({ detector, settings: JSON.stringify(settings) })),
       latenessMs: config.lateness,
+      claimOf: screen.claimOf,
       onTrouble,
     };
     const nowMs = (): number => clock.nowMs();
     this.acts = createActs({
       book,
-      isCrawler: screen.isCrawler,
+      isCrawler: (subject) =>
+        screen.isCrawler(
+          subject,
+          claimsWithin(
+            subject,
+            this.all().map(({ claims }) => claims),
+          ),
+        ),
       nowMs,
       onFailure: (error) =>
         this.tell('book', 'the book of bans cannot be asked; what was found waits', error),

@@ -6,6 +6,7 @@ import type { Saved } from './detector.js';
 const deps: PartitionDeps = {
   detectors: [{ detector: eagerDetector(), settings: 'a' }],
   latenessMs: 30_000,
+  claimOf: () => undefined,
   onTrouble: () => undefined,
 };
 const savedText = (partition: Partition): Saved => JSON.parse(JSON.stringify(partition.save())) as Saved;

@@ -5,6 +5,7 @@
  */
 import type { Observation } from '../core/observation.js';
 import type { Detector, DetectorName, DetectorPart, Saved } from './detector.js';
+import { createClaims, type Claims } from './claims.js';
 import { createGoodSample, type GoodSample } from './good-sample.js';
 import { createRepeats, type Repeats } from './repeats.js';
 
@@ -18,6 +19,8 @@ export type PartitionDeps = Readonly<{
   /** `settings`: what the detector was made from; a part saved under others starts anew. */
   detectors: readonly Readonly<{ detector: Detector; settings: string }>[];
   latenessMs: number;
+  /** The crawler that a user agent claims to be. */
+  claimOf: (userAgent: string) => string | undefined;
   onTrouble: Trouble;
 }>;
 
@@ -30,6 +33,7 @@ export type Partition = {
   /** Event time of the newest; -Infinity before the first. */
   readonly maxTimeMs: number;
   readonly good: GoodSample;
+  readonly claims: Claims;
   /** In the order of the detectors. */
   readonly parts: readonly DetectorPart[];
   take(offset: number, observation: Observation): Fate;
@@ -48,6 +52,7 @@ class Kept implements Partition {
   nextOffset: number;
   maxTimeMs: number;
   good: GoodSample;
+  claims: Claims;
   parts: DetectorPart[];
   private repeats: Repeats;
 
@@ -61,6 +66,10 @@ class Kept implements Partition {
     this.maxTimeMs = numberOr(known['maxTimeMs'], -Infinity);
     this.repeats = orFresh(() => createRepeats(textOf(known['repeats'])), createRepeats);
     this.good = orFresh(() => createGoodSample(known['good']), createGoodSample);
+    this.claims = orFresh(
+      () => createClaims(deps.claimOf, known['claims']),
+      () => createClaims(deps.claimOf),
+    );
     this.parts = deps.detectors.map((one) =>
       this.openPart(one, asRecord(asRecord(known['parts'])[nameOf(one)])),
     );
@@ -93,6 +102,7 @@ class Kept implements Partition {
     if (observation.refusal === 'ban') return 'banned';
     if (observation.allowlisted) return 'allowlisted';
     this.good.observe(observation);
+    this.claims.observe(observation);
     for (let at = 0; at < this.parts.length; at++) this.feed(at, observation);
     return 'judged';
   }
@@ -125,6 +135,7 @@ class Kept implements Partition {
       maxTimeMs: Number.isFinite(this.maxTimeMs) ? this.maxTimeMs : null,
       repeats: this.repeats.save(),
       good: this.good.save(),
+      claims: this.claims.save(),
       parts,
     };
   }

@@ -45,6 +45,13 @@ const asnSection = z.strictObject({
     .describe('Which networks count as hosting.'),
 });
 
+const geoSection = z.strictObject({
+  database: z
+    .string()
+    .min(1)
+    .describe('MaxMind-format city or country database (location, or country.iso_code or country_code).'),
+});
+
 const observedSection = z.strictObject({
   halfLife: span('24h', { min: 1000 }).describe('Time after which an observed score has halved.'),
   evictBelow: z
@@ -81,6 +88,9 @@ export const reputationSection = z
       .describe('File of addresses and networks that are refused at once.'),
     tor: torSection.optional().describe('Where the Tor exits come from.'),
     asn: asnSection.optional().describe('Where the owner of an address is looked up.'),
+    geo: geoSection
+      .optional()
+      .describe('Where the place of an address is looked up, for the correlator.'),
     points: z
       .strictObject({
         blocked: points(100).describe('Blocklisted address.'),

@@ -1,6 +1,6 @@
 /** The shape of a feed's source, and the words feeds share. */
 
-export type FeedName = 'allowlist' | 'blocklist' | 'tor' | 'asn';
+export type FeedName = 'allowlist' | 'blocklist' | 'tor' | 'asn' | 'geo';
 
 type Level = 'info' | 'warn' | 'error';
 export type Log = (level: Level, message: string, fields?: Record<string, unknown>) => void;
