@@ -2,9 +2,12 @@
 import type { Config } from '../config/schema.js';
 import type { BanBook } from '../controls/ban-book-contract.js';
 import { systemClock } from '../core/clock.js';
+import { createCrawlers, createNames, type Crawlers } from '../correlator/crawlers.js';
 import { createDetectors } from '../correlator/detectors/index.js';
 import { createEngine, type Engine, type EngineDeps } from '../correlator/engine.js';
+import { createRecent } from '../correlator/recent.js';
 import { createScreen } from '../correlator/screen.js';
+import { createPlaces } from '../reputation/places.js';
 import { createUntouchable } from '../reputation/untouchable.js';
 import type { Log } from './engines.js';
 
@@ -24,22 +27,38 @@ export function buildCorrelator(config: Config, deps: CorrelatorDeps): BuiltCorr
   const { reputation, correlator, baseDir } = config;
   const untouchable = createUntouchable(reputation, { baseDir, clock: systemClock, log });
   const { isAllowed, isOwn } = untouchable;
+  const places = createPlaces(reputation, { baseDir, clock: systemClock, log });
   const engine = createEngine({
     ...deps,
     clock,
     config: correlator,
-    listed: createDetectors(correlator.detectors),
-    screen: createScreen({ isAllowed, isOwn, widest: reputation.widest }),
+    listed: createDetectors(correlator.detectors, places),
+    screen: createScreen({ isAllowed, isOwn, widest: reputation.widest, crawlers: crawlersOf(config, log) }),
   });
   return {
     engine,
     async start() {
-      await untouchable.start();
+      await Promise.all([untouchable.start(), places.start()]);
       engine.start();
     },
     async close() {
       await engine.close();
-      await untouchable.close();
+      await Promise.all([untouchable.close(), places.close()]);
     },
   };
+}
+
+const TOLD_EVERY_MS = 600_000;
+const TOLD_MAX = 1_000;
+
+function crawlersOf({ correlator, dns }: Config, log: Log): Crawlers {
+  const told = createRecent(TOLD_EVERY_MS, TOLD_MAX);
+  return createCrawlers(correlator.crawlers, {
+    names: createNames(dns.servers),
+    clock: systemClock,
+    onUnknown(ip, claim) {
+      if (!told.isDue(ip, systemClock.nowMs())) return;
+      log('warn', `correlator: ${ip} claims to be ${claim} and is not banned: DNS cannot tell now`, { ip });
+    },
+  });
 }

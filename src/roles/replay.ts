@@ -9,6 +9,7 @@ import { cleanText } from '../core/text.js';
 import { createDetectors } from '../correlator/detectors/index.js';
 import { createReplay, type Replay, type ReplayReport } from '../correlator/replay.js';
 import { createScreen } from '../correlator/screen.js';
+import { createPlaces } from '../reputation/places.js';
 import { createUntouchable } from '../reputation/untouchable.js';
 import type { Log } from './engines.js';
 import { linesOf } from './replay-lines.js';
@@ -60,12 +61,13 @@ export async function replayFrom(ask: ReplayAsk, read: (reader: Reader) => Promi
   const { config, source, log } = ask;
   const { reputation, correlator, bans, baseDir } = config;
   const untouchable = createUntouchable(reputation, { baseDir, clock: systemClock, log });
-  await untouchable.start();
+  const places = createPlaces(reputation, { baseDir, clock: systemClock, log });
+  await Promise.all([untouchable.start(), places.start()]);
   try {
     const { isAllowed, isOwn } = untouchable;
     const replay = createReplay({
       config: correlator,
-      listed: createDetectors(correlator.detectors),
+      listed: createDetectors(correlator.detectors, places),
       screen: createScreen({ isAllowed, isOwn, widest: reputation.widest }),
       log,
       openBook: (clock) => createMemoryBook({ clock, rules: () => bans }),
@@ -74,7 +76,7 @@ export async function replayFrom(ask: ReplayAsk, read: (reader: Reader) => Promi
     await read(reading.reader);
     return { source, ...reading.counts(), ...(await replay.finish()) };
   } finally {
-    await untouchable.close();
+    await Promise.all([untouchable.close(), places.close()]);
   }
 }
 
