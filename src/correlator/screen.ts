@@ -10,8 +10,8 @@ export type Screen = Readonly<{
   /** The crawler that a user agent claims to be; undefined for none. */
   claimOf(userAgent: string): string | undefined;
   /**
-   * True for a crawler that proves who it is, or where nobody can tell now. `claims`: addresses of the subject
-   * that called themselves one. Takes a bounded time and never rejects.
+   * True for a crawler that proves who it is, or where nobody can tell now. `claims`: addresses of the
+   * subject that called themselves one. Takes a bounded time and never rejects.
    */
   isCrawler(subject: Subject, claims: readonly Claim[]): Promise<boolean>;
 }>;

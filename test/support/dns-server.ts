@@ -1,4 +1,4 @@
-/** A name server on loopback, over UDP, that answers A, AAAA and PTR as a test tells it (RFC 1035 section 4). */
+/** A name server on loopback, over UDP, that answers A, AAAA and PTR as a test tells it (RFC 1035). */
 import { createSocket, type Socket } from 'node:dgram';
 import { once } from 'node:events';
 import { isIPv4, isIPv6 } from 'node:net';
