@@ -3,6 +3,7 @@
  * and one conformance suite holds them to it. The contract, not the work.
  */
 import type { DecisionEvent } from '../core/event.js';
+import type { KernelEvent } from '../core/kernel-event.js';
 import type { Observation } from '../core/observation.js';
 
 /** Why an event was lost before the bus had it. */
@@ -22,7 +23,7 @@ export type Publisher = Readonly<{
    * Never throws, never waits. `line`: the event's JSON, where the caller has it already. When the bounded
    * queue is full the least important go first: passed ones before limited before refused ones.
    */
-  publish(event: DecisionEvent, line?: string): void;
+  publish(event: DecisionEvent | KernelEvent, line?: string): void;
   stats(): PublisherStats;
   /** Delivers what waits for at most `ms`; answers how many were lost at the end. */
   close(ms: number): Promise<number>;

@@ -105,6 +105,8 @@ function memoryPublisher(
   let isOpen = true;
   return {
     publish(event) {
+      // The kernel companion is another process: it has no memory bus.
+      if ('kind' in event) return;
       if (isOpen) offer(observationOf(event));
       else counts.closed++;
     },

@@ -126,3 +126,18 @@ t.test('closing delivers what waits within its time, and states what it could no
   test.equal(second.stats().dropped.unavailable, 5);
   test.ok(mute.it.cut > 0, 'the link is cut');
 });
+
+t.test('a kernel event goes by its source', async (test) => {
+  const { it, deps } = broker();
+  const publisher = queuedPublisher(bounds(), deps);
+  const place = { node: 'edge-1', interface: 'eth0', mode: 'driver' } as const;
+  const about = { ...place, source: '203.0.113.7', cap: 10 } as const;
+  const time = '2026-01-02T03:04:05.000Z';
+  const event = { v: 1, kind: 'kernel', time, ...about, what: 'syn', dropped: true } as const;
+  publisher.publish(event);
+  await until(() => publisher.stats().delivered === 1);
+  test.same(JSON.parse(it.taken[0]!.value.toString()), event);
+  test.equal(it.taken[0]!.key, '203.0.113.7');
+  test.equal(ids(it.taken)[0], 'edge-1 2026-01-02T03:04:05.000Z 203.0.113.7 syn');
+  await publisher.close(100);
+});

@@ -5,6 +5,7 @@
  */
 import type { DecisionEvent } from '../core/event.js';
 import { Fault } from '../core/errors.js';
+import type { KernelEvent } from '../core/kernel-event.js';
 import type { DropCause, Publisher, PublisherStats } from './bus-contract.js';
 import type { KafkaConfig } from './config.js';
 import { essentialsOf } from './essentials.js';
@@ -75,7 +76,7 @@ class Queue {
     void this.run();
   }
 
-  add(event: DecisionEvent, line: string | undefined): void {
+  add(event: DecisionEvent | KernelEvent, line: string | undefined): void {
     if (this.state !== 'open') {
       this.dropped.closed++;
       return;
@@ -88,11 +89,11 @@ class Queue {
     const message: Waiting = {
       seq: this.seq++,
       bytes: value.length + OVERHEAD_BYTES,
-      key: keyOf(event.client),
-      id: event.requestId,
+      key: 'kind' in event ? event.source : keyOf(event.client),
+      id: 'kind' in event ? `${event.node} ${event.time} ${event.source} ${event.what}` : event.requestId,
       value,
     };
-    this.dropped.full += this.lanes.add(message, importanceOf(event));
+    this.dropped.full += this.lanes.add(message, 'kind' in event ? 1 : importanceOf(event));
     const count = this.lanes.count();
     if (count === 1) this.lingerUntilMs = performance.now() + this.bounds.linger;
     if (count === 1 || count === this.bounds.batchEvents) this.wake();
@@ -131,9 +132,10 @@ class Queue {
     return this.lanes.count() + this.batches.reduce((sum, batch) => sum + batch.length, 0);
   }
 
-  private valueOf(event: DecisionEvent, line: string | undefined): Buffer | undefined {
+  private valueOf(event: DecisionEvent | KernelEvent, line: string | undefined): Buffer | undefined {
     const value = Buffer.from(line ?? JSON.stringify(event));
     if (value.length <= this.bounds.eventMax) return value;
+    if ('kind' in event) return undefined;
     const short = Buffer.from(JSON.stringify(essentialsOf(event)));
     return short.length <= this.bounds.eventMax ? short : undefined;
   }
@@ -261,7 +263,8 @@ class Queue {
 
 /** Undefined where nothing can be taken away any more. */
 function shortened(message: Waiting): Waiting | undefined {
-  const event = JSON.parse(message.value.toString()) as DecisionEvent;
+  const event = JSON.parse(message.value.toString()) as DecisionEvent | KernelEvent;
+  if ('kind' in event) return undefined;
   const value = Buffer.from(JSON.stringify(essentialsOf(event)));
   if (value.length >= message.value.length) return undefined;
   return { ...message, value, bytes: value.length + OVERHEAD_BYTES };

@@ -14,7 +14,7 @@ import type { XdpConfig } from '../xdp/config.js';
 import { createEventReader, type Crossing, type EventReader } from '../xdp/events.js';
 import { createLoader, type Loader } from '../xdp/loader.js';
 import { createXdpMetrics } from '../xdp/metrics.js';
-import { openBanSource, type BanSource } from './xdp-bans.js';
+import { openBanSource, type XdpBans } from './xdp-bans.js';
 import { createGuardedReader } from './xdp-guarded.js';
 import { LOADER_FILE } from './xdp-loader-file.js';
 import { createMetricsServer, type MetricsServer } from './xdp-metrics-server.js';
@@ -62,7 +62,7 @@ export function loaderOf(config: Config): Loader {
 }
 
 type Parts = Readonly<{
-  source: BanSource;
+  source: XdpBans;
   agent: Agent;
   outlet: KernelOutlet;
   events: EventReader;
@@ -135,7 +135,7 @@ async function openParts(config: Config, { loader, log }: Given): Promise<Parts>
       log,
     },
   );
-  const outlet = createKernelOutlet(log);
+  const outlet = await createKernelOutlet(config, log);
   const about = { node: hostname(), interface: xdp.interface, mode: xdp.mode };
   const events = createEventReader({
     command: loader.eventsCommand,

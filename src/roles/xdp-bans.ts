@@ -1,15 +1,18 @@
 /**
- * Where the companion reads the bans: the file of the gate's own book, or one that somebody else writes. A
- * read that fails, or finds less than a whole file, rejects: it never looks like an empty list.
+ * Where the companion reads the bans: the book in Redis, the file of the gate's own book, or a file that
+ * somebody else writes. A read that fails, finds less than a whole file, or a Redis that has just lost its
+ * book rejects: it never looks like an empty list.
  */
 import { readFile, stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import type { Config } from '../config/schema.js';
 import { Fault } from '../core/errors.js';
 import type { Ban } from '../controls/ban.js';
+import { openRedisBook } from '../controls/open-redis-book.js';
+import type { RedisBook } from '../controls/redis-book.js';
 import { readBanLines } from '../xdp/ban-lines.js';
 
-export type BanSource = Readonly<{
+export type XdpBans = Readonly<{
   /** In words, for the log. */
   from: string;
   read: () => Promise<readonly Ban[]>;
@@ -17,26 +20,26 @@ export type BanSource = Readonly<{
 }>;
 
 const FILE_BYTES_MAX = 512 * 1024 * 1024;
+const CONNECT_MS = 2_000;
+/** Gates that follow a book put their bans back into it within seconds; a round later it is believed. */
+const EPOCH_PATIENCE_MS = 15_000;
 
-/** Throws XDP_NO_BANS where the config names no place that another process can read. */
-export async function openBanSource(config: Config): Promise<BanSource> {
+/**
+ * `xdp.bans` before `redis` before the gate's own file. Throws XDP_NO_BANS where the config names no place
+ * that another process can read, REDIS_SETTINGS.
+ */
+export async function openBanSource(config: Config): Promise<XdpBans> {
+  if (config.redis !== undefined && config.xdp?.bans === undefined) {
+    const { book, settings, settled } = await openRedisBook(config.redis, {
+      baseDir: config.baseDir,
+      rules: () => config.bans,
+    });
+    await settled(CONNECT_MS);
+    return { from: `Redis at ${settings.address}`, read: readerOf(book, Date.now), close: book.close };
+  }
   const file = bansFile(config);
   if (file === undefined) throw new Fault('XDP_NO_BANS');
-  return {
-    from: file,
-    close: async () => undefined,
-    async read() {
-      try {
-        if ((await stat(file)).size > FILE_BYTES_MAX) throw new Error('it is too large');
-        const { bans, unreadable, first } = readBanLines(await readFile(file, 'utf8'), Date.now());
-        if (unreadable > 0) throw new Error(`${unreadable} line(s) are no ban, the first is line ${first}`);
-        return bans;
-      } catch (error) {
-        const why = error instanceof Error ? error.message : String(error);
-        throw new Fault('XDP_BANS_UNREADABLE', { from: file, why }, error);
-      }
-    },
-  };
+  return { from: file, read: () => readBanFile(file), close: async () => undefined };
 }
 
 /** The file that `xdp.bans` names, else where the gate keeps its book; undefined where it keeps none. */
@@ -44,4 +47,47 @@ export function bansFile({ xdp, bans, reputation, baseDir }: Config): string | u
   const named = xdp?.bans ?? bans.stateFile;
   if (named !== undefined) return resolve(baseDir, named);
   return reputation.stateDir === undefined ? undefined : resolve(baseDir, reputation.stateDir, 'bans.jsonl');
+}
+
+/** Rejects with XDP_BANS_UNREADABLE. */
+export async function readBanFile(file: string): Promise<readonly Ban[]> {
+  try {
+    if ((await stat(file)).size > FILE_BYTES_MAX) throw new Error('it is too large');
+    const { bans, problem } = readBanLines(await readFile(file, 'utf8'), Date.now());
+    if (problem !== undefined) throw new Error(problem);
+    return bans;
+  } catch (error) {
+    throw new Fault('XDP_BANS_UNREADABLE', { from: file, why: whyOf(error) }, error);
+  }
+}
+
+function whyOf(error: unknown): string {
+  if ((error as NodeJS.ErrnoException).code === 'ENOENT')
+    return 'there is no such file (a gate writes its own with its first ban)';
+  return error instanceof Error ? error.message : String(error);
+}
+
+/**
+ * Redis may come back without its data; the gates that follow it notice and put their bans back. Until then
+ * its list is not believed.
+ */
+export function readerOf(book: Pick<RedisBook, 'readAll'>, nowMs: () => number): XdpBans['read'] {
+  let known: string | undefined;
+  let changedMs: number | undefined;
+  return async () => {
+    const { epoch, bans } = await book.readAll();
+    if (known === undefined || known === epoch) {
+      known = epoch;
+      changedMs = undefined;
+      return bans;
+    }
+    changedMs ??= nowMs();
+    if (nowMs() - changedMs < EPOCH_PATIENCE_MS) {
+      const why = 'the book was lost there; the gates are given a moment to put their bans back';
+      throw new Fault('XDP_BANS_UNREADABLE', { from: 'Redis', why });
+    }
+    known = epoch;
+    changedMs = undefined;
+    return bans;
+  };
 }

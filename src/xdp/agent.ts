@@ -80,10 +80,20 @@ type Applied = Readonly<{
 }>;
 
 const NAMED_MAX = 5;
+const TOLD_AGAIN = 20;
+const TROUBLES_MAX = 50;
 
 export function createAgent(settings: AgentSettings, deps: AgentDeps): Agent {
   const stats = freshStats();
-  const at: At = { settings, deps, stats, applied: undefined, bans: undefined, named: '' };
+  const at: At = {
+    settings,
+    deps,
+    stats,
+    applied: undefined,
+    bans: undefined,
+    named: '',
+    troubles: new Map(),
+  };
   let running: Promise<boolean> | undefined;
   return {
     round: () => (running ??= work(at).finally(() => (running = undefined))),
@@ -95,6 +105,8 @@ type At = Readonly<{ settings: AgentSettings; deps: AgentDeps; stats: AgentStats
   applied: Applied | undefined;
   /** As they were read last. */
   bans: readonly Ban[] | undefined;
+  /** How often each failure came since it went well, by what failed and why. */
+  troubles: Map<string, number>;
   /** The refused that were named last. */
   named: string;
 };
@@ -121,13 +133,8 @@ async function work(at: At): Promise<boolean> {
   tellRefused(at, wanted);
   Object.assign(stats, { wanted: wanted.entries.size, allowed: allowed.length, covered: wanted.covered });
   const isDrifted = lookForDrift(at, status, nowMs);
-  const difference = differenceOf(at.applied?.bans ?? new Map<string, KernelEntry>(), wanted.entries);
-  const isSame =
-    at.applied !== undefined &&
-    !isDrifted &&
-    difference.added + difference.changed + difference.removed === 0 &&
-    sameAllowed(at.applied.allowed, allowed);
-  if (isSame) return settled(at, read !== undefined);
+  const difference = differenceOf(at.applied?.bans ?? NOTHING, wanted.entries);
+  if (!isDrifted && isSame(at.applied, difference, allowed)) return settled(at, read !== undefined);
   const generation = Math.max(status.generation, at.applied?.generation ?? 0) + 1;
   const isDone = await handOver(at, { generation, bans: wanted.entries, allowed }, difference);
   return isDone && settled(at, read !== undefined);
@@ -139,15 +146,24 @@ function settled({ stats, deps }: At, isKnown: boolean): boolean {
 }
 
 async function orFailed<T>(
-  { stats, deps }: At,
+  at: At,
   what: keyof AgentStats['failures'],
-  work: Promise<T>,
+  errand: Promise<T>,
 ): Promise<T | undefined> {
+  const { stats, deps } = at;
   try {
-    return await work;
+    const done = await errand;
+    for (const key of at.troubles.keys()) if (key.startsWith(what)) at.troubles.delete(key);
+    return done;
   } catch (error) {
     stats.failures[what]++;
-    deps.log('error', FAILED[what], { why: describeFault(error) });
+    const why = describeFault(error);
+    // The same trouble in each round is one line now and then.
+    const count = at.troubles.get(what + why) ?? 0;
+    if (at.troubles.size > TROUBLES_MAX) at.troubles.clear();
+    at.troubles.set(what + why, count + 1);
+    if (count % TOLD_AGAIN === 0)
+      deps.log('error', FAILED[what], { why, ...(count > 0 ? { rounds: count } : {}) });
     return undefined;
   }
 }
@@ -240,6 +256,13 @@ function driftOf({ bans, generation, committed }: Applied, status: KernelStatus,
   return off === 0 && status.generation !== generation ? 1 : off;
 }
 
-function sameAllowed(one: readonly string[], other: readonly string[]): boolean {
-  return one.length === other.length && one.every((net, at) => net === other[at]);
+const NOTHING: ReadonlyMap<string, KernelEntry> = new Map();
+
+function isSame(
+  applied: Applied | undefined,
+  { added, changed, removed }: Difference,
+  allowed: readonly string[],
+): boolean {
+  if (applied === undefined || added + changed + removed > 0) return false;
+  return applied.allowed.length === allowed.length && allowed.every((net, at) => net === applied.allowed[at]);
 }

@@ -1,40 +1,66 @@
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import t from 'tap';
+import { saveBook } from '../controls/book-file.js';
 import { FOREVER_MS, readBanLines } from './ban-lines.js';
 import { banOf } from './testing.js';
 
 const NOW = Date.UTC(2026, 0, 1);
 
-t.test('bans are read in the long form, under a key and in the short form', (t) => {
+t.test('bans are read in the long form and in the short form', (t) => {
   const ban = banOf('192.0.2.1');
   const text = [
+    '# by hand',
     JSON.stringify(ban),
-    JSON.stringify({ what: 'held', ban: { ...ban, id: 'b2' } }),
+    '',
     '{"net":"203.0.113.0/24","until":"2026-01-02T00:00:00Z","reason":"listed by hand"}',
     '{"net":"198.51.100.7","until":5}',
     '{"net":"198.51.100.8"}',
   ].join('\n');
-  const { bans, unreadable } = readBanLines(text, NOW);
-  t.equal(unreadable, 0);
+  const { bans, problem } = readBanLines(text, NOW);
+  t.equal(problem, undefined);
   t.same(bans[0], ban);
-  t.equal(bans[1]?.id, 'b2');
-  t.match(bans[2], {
+  t.match(bans[1], {
     subject: { kind: 'network', value: '203.0.113.0/24' },
     mode: 'enforce',
     untilMs: Date.UTC(2026, 0, 2),
     reason: 'listed by hand',
   });
-  t.equal(bans[3]?.untilMs, 5);
-  t.equal(bans[4]?.untilMs, FOREVER_MS);
+  t.equal(bans[2]?.untilMs, 5);
+  t.equal(bans[3]?.untilMs, FOREVER_MS);
+  t.same(readBanLines('', NOW), { bans: [], problem: undefined });
   t.end();
 });
 
-t.test('empty lines, comments and entries of another kind are passed over', (t) => {
-  const text = '\n# by hand\n{"version":7}\n["network:192.0.2.1",{},5]\n\n';
-  t.same(readBanLines(text, NOW), { bans: [], unreadable: 0, first: 0 });
-  t.end();
+t.test("the gate's own file is read whole or not at all", async (t) => {
+  const folder = await mkdtemp(join(tmpdir(), 'tidegate-lines-'));
+  t.teardown(() => rm(folder, { recursive: true, force: true }));
+  const file = join(folder, 'bans.jsonl');
+  const bans = [banOf('192.0.2.1'), banOf('192.0.2.2', { mode: 'watch' })];
+  const seen = [0, 0, 5] as const;
+  await saveBook(file, {
+    version: 9,
+    bans,
+    ledger: [['network:192.0.2.1', { strikes: 1, struckMs: 1, seen, pardonMs: 0 }, 99]],
+    audit: [{ timeMs: 1, what: 'ban', subject: 'network:192.0.2.1', actor: 'a', reason: 'r' }],
+  });
+  const text = await readFile(file, 'utf8');
+  t.same(readBanLines(text, NOW).bans, bans);
+  const lines = text.trimEnd().split('\n');
+  for (let count = 1; count < lines.length; count++) {
+    const { bans: some, problem } = readBanLines(lines.slice(0, count).join('\n'), NOW);
+    t.equal(problem, 'it is cut off', `after line ${count}`);
+    t.equal(some.length, 0);
+  }
+  t.equal(
+    readBanLines([lines[0], ...lines.slice(2)].join('\n'), NOW).problem,
+    'it is cut off',
+    'a line is missing',
+  );
 });
 
-t.test('what should be a ban and is none is counted, with the first line', (t) => {
+t.test('a line that should be a ban and is none spoils the file', (t) => {
   const bad = [
     '{"net":5}',
     '{"net":"192.0.2.1","until":"soon"}',
@@ -42,11 +68,13 @@ t.test('what should be a ban and is none is counted, with the first line', (t) =
     JSON.stringify({ ...banOf('192.0.2.1'), untilMs: '5' }),
     JSON.stringify({ ...banOf('192.0.2.1'), subject: null }),
     '{"net":"192.0.2.1"',
+    '{}',
     '7',
   ];
-  const { bans, unreadable, first } = readBanLines(['{"net":"192.0.2.9"}', ...bad].join('\n'), NOW);
-  t.equal(bans.length, 1);
-  t.equal(unreadable, bad.length);
-  t.equal(first, 2);
+  for (const line of bad) {
+    const { bans, problem } = readBanLines(`{"net":"192.0.2.9"}\n${line}`, NOW);
+    t.equal(problem, 'line 2 is no ban', line);
+    t.equal(bans.length, 0);
+  }
   t.end();
 });

@@ -1,56 +1,57 @@
 /**
- * Bans from a file, one JSON object a line: a ban as the gate keeps it (alone or under `ban`), or the short
- * form `{"net":"203.0.113.0/24","until":"2026-12-01T00:00:00Z","reason":"…"}` for other programs. Lines of
- * the gate's file that hold something else are passed over.
+ * Bans from a file, one JSON object a line: the gate's own file (a head, `{"ban":…}` among other entries, and
+ * a foot that counts them), or the short form `{"net":"203.0.113.0/24","until":"2026-12-01T00:00:00Z"}` that
+ * other programs write. A file that is damaged or cut off is not believed.
  */
-import { BAN_MODES, SUBJECT_KINDS, type Ban } from '../controls/ban.js';
+import { asBan } from '../controls/ban-json.js';
+import type { Ban } from '../controls/ban.js';
 
 export type BanLines = Readonly<{
   bans: readonly Ban[];
-  /** Lines that are neither bans nor known to be something else, and the number of the first. */
-  unreadable: number;
-  first: number;
+  /** Why the file as a whole cannot be believed. */
+  problem: string | undefined;
 }>;
 
 type Fields = Readonly<Record<string, unknown>>;
+
 /** The year 2200: what a number of nanoseconds in 64 bits still holds. */
 export const FOREVER_MS = 7_258_118_400_000;
 const OTHER = Symbol('not a ban');
 
 /** `nowMs`: since when bans of the short form hold. */
 export function readBanLines(text: string, nowMs: number): BanLines {
+  const lines = text.split('\n');
   const bans: Ban[] = [];
-  let unreadable = 0;
-  let first = 0;
-  text.split('\n').forEach((line, at) => {
-    if (line.trim() === '' || line.startsWith('#')) return;
-    const read = readLine(line, nowMs);
-    if (read === undefined) {
-      if (unreadable++ === 0) first = at + 1;
-    } else if (read !== OTHER) bans.push(read);
-  });
-  return { bans, unreadable, first };
+  const seen = { head: false, foot: false };
+  for (const [at, line] of lines.entries()) {
+    if (line.trim() === '' || line.startsWith('#')) continue;
+    const value = parsed(line);
+    if (isFields(value) && typeof value['kind'] === 'string' && at === 0) seen.head = true;
+    else if (isFields(value) && seen.head && 'end' in value) seen.foot = value['end'] === at - 1;
+    else {
+      const ban = banIn(value, nowMs);
+      if (ban === undefined) return { bans: [], problem: `line ${at + 1} is no ban` };
+      if (ban !== OTHER) bans.push(ban);
+    }
+  }
+  return seen.head && !seen.foot ? { bans: [], problem: 'it is cut off' } : { bans, problem: undefined };
 }
 
-function readLine(line: string, nowMs: number): Ban | typeof OTHER | undefined {
-  let value: unknown;
-  try {
-    value = JSON.parse(line);
-  } catch {
-    return undefined;
-  }
+const isFields = (value: unknown): value is Fields =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
+function banIn(value: unknown, nowMs: number): Ban | typeof OTHER | undefined {
+  // The gate's ledger of earlier bans.
   if (Array.isArray(value)) return OTHER;
-  if (typeof value !== 'object' || value === null) return undefined;
-  const fields = value as Fields;
-  if ('net' in fields) return shortForm(fields, nowMs);
-  const held =
-    typeof fields['ban'] === 'object' && fields['ban'] !== null ? (fields['ban'] as Fields) : fields;
-  return 'subject' in held ? longForm(held) : OTHER;
+  if (!isFields(value)) return undefined;
+  if ('net' in value) return shortForm(value, nowMs);
+  if ('audit' in value) return OTHER;
+  return asBan('ban' in value ? value['ban'] : value);
 }
 
 function shortForm({ net, until, reason }: Fields, nowMs: number): Ban | undefined {
   const untilMs =
-    typeof until === 'number' ? until : typeof until === 'string' ? Date.parse(until) : FOREVER_MS;
+    until === undefined ? FOREVER_MS : typeof until === 'string' ? Date.parse(until) : Number(until);
   if (typeof net !== 'string' || Number.isNaN(untilMs)) return undefined;
   return {
     id: net,
@@ -64,17 +65,10 @@ function shortForm({ net, until, reason }: Fields, nowMs: number): Ban | undefin
   };
 }
 
-function longForm(fields: Fields): Ban | undefined {
-  const { id, subject, mode, reason, actor, sinceMs, untilMs, strikes } = fields;
-  const { kind, value } = (typeof subject === 'object' && subject !== null ? subject : {}) as Fields;
-  const knownKind = SUBJECT_KINDS.find((one) => one === kind);
-  const knownMode = BAN_MODES.find((one) => one === mode);
-  const texts = [id, reason, actor, value].every((one) => typeof one === 'string');
-  const numbers = [sinceMs, untilMs, strikes].every((one) => typeof one === 'number' && Number.isFinite(one));
-  if (knownKind === undefined || knownMode === undefined || !texts || !numbers) return undefined;
-  return {
-    ...(fields as unknown as Ban),
-    subject: { kind: knownKind, value: String(value) },
-    mode: knownMode,
-  };
+function parsed(line: string): unknown {
+  try {
+    return JSON.parse(line);
+  } catch {
+    return undefined;
+  }
 }

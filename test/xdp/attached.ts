@@ -75,7 +75,11 @@ export class Place {
 
   run(command: string, args: readonly string[] = [], loader = LOADER): Ran {
     const words = this.#words(command, args, loader);
-    const { status, stdout, stderr } = spawnSync('ip', words, { encoding: 'utf8', input: '', timeout: WAIT_MS });
+    const { status, stdout, stderr } = spawnSync('ip', words, {
+      encoding: 'utf8',
+      input: '',
+      timeout: WAIT_MS,
+    });
     const first = stdout.split('\n')[0]!;
     return { code: status, answer: (first === '' ? {} : JSON.parse(first)) as Answer, stderr };
   }
@@ -84,7 +88,12 @@ export class Place {
   feed(command: string, lines: readonly object[]): Answer[] {
     const words = this.#words(command, [], LOADER);
     const input = lines.map((line) => `${JSON.stringify(line)}\n`).join('');
-    const { stdout } = spawnSync('ip', words, { encoding: 'utf8', input, maxBuffer: 1 << 26, timeout: WAIT_MS });
+    const { stdout } = spawnSync('ip', words, {
+      encoding: 'utf8',
+      input,
+      maxBuffer: 1 << 26,
+      timeout: WAIT_MS,
+    });
     return stdout
       .split('\n')
       .filter((line) => line !== '')

@@ -127,6 +127,10 @@ t.test('a flood of sources cannot flood the events', wired, async (t) => {
   flood(8000, 2);
   const lost = here.counter('noted.eventLost');
   t.ok(lost > 0, 'a buffer that nobody reads is full some time');
-  t.equal(here.counter('noted.event') + lost + here.counter('noted.eventLimited'), 8500, 'and that is counted');
+  t.equal(
+    here.counter('noted.event') + lost + here.counter('noted.eventLimited'),
+    8500,
+    'and that is counted',
+  );
   t.equal(here.counter('dropped.packetCap'), 8500, 'every second packet is dropped all the same');
 });

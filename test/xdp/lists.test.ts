@@ -62,7 +62,11 @@ t.test('without a commit nothing changes', skip, async (t) => {
 t.test('single changes act at once and stay until the next commit', skip, async (t) => {
   const filter = tryOut(t, UNCAPPED);
   await filter.commit([{ net: '203.0.113.0/24' }]);
-  t.match(await filter.ask({ op: 'ban', net: '10.1.2.3' }), { ok: true, net: '10.1.2.3/32', replaced: false });
+  t.match(await filter.ask({ op: 'ban', net: '10.1.2.3' }), {
+    ok: true,
+    net: '10.1.2.3/32',
+    replaced: false,
+  });
   t.match(await filter.ask({ op: 'ban', net: '::ffff:10.1.2.4' }), { ok: true, net: '10.1.2.4/32' });
   t.match(await filter.ask({ op: 'ban', net: '2001:db8::5' }), { ok: true, net: '2001:db8::5/128' });
   t.match(await filter.ask({ op: 'allow', net: '203.0.113.9' }), { ok: true });
@@ -121,7 +125,11 @@ t.test('a full list keeps the most severe entries and counts the others', skip, 
     const weak = await filter.ask({ op: 'ban', net: net(1), severity: 69 });
     t.match(weak, { ok: false, error: /full/ }, `${kind}: a less severe one finds no room`);
     const strong = await filter.ask({ op: 'ban', net: net(1), severity: 71 });
-    t.match(strong, { ok: true, replaced: true }, `${kind}: a more severe one takes the least severe's place`);
+    t.match(
+      strong,
+      { ok: true, replaced: true },
+      `${kind}: a more severe one takes the least severe's place`,
+    );
     t.same(await verdicts(filter, [from(1), from(7), from(8)]), ['drop', 'pass', 'drop'], kind);
     const same = await filter.ask({ op: 'ban', net: net(8), severity: 80 });
     t.match(same, { ok: true, replaced: false }, `${kind}: one that is there is refreshed`);
@@ -159,7 +167,11 @@ t.test('networks that must not be listed are refused and the rest is committed',
   for (const net of ['0.0.0.0/0', '::/0', '8.0.0.0/7', 'f000::/6']) {
     t.match(await filter.ask({ op: 'allow', net }), { ok: false, error: /too wide/ }, `allow ${net}`);
   }
-  t.match(await filter.ask({ op: 'allow', net: 'fc00::/7' }), { ok: true }, 'all private IPv6 may be allowed');
+  t.match(
+    await filter.ask({ op: 'allow', net: 'fc00::/7' }),
+    { ok: true },
+    'all private IPv6 may be allowed',
+  );
   t.equal(await verdict(filter, '203.0.113.9'), 'drop');
 });
 

@@ -39,7 +39,11 @@ t.test('driver mode is never replaced by generic mode in silence', wired, async 
   t.match(refused, { code: 5, answer: { ok: false, error: 'NO_DRIVER_MODE' } });
   t.match(refused.stderr, /lo cannot run XDP in driver mode.*nothing was attached.*--mode generic/);
   t.same(here.pinned(), [], 'and leaves no pin');
-  t.equal(here.run('attach', ['--iface', 'lo', '--mode', 'generic']).code, 0, 'asked for, generic mode is had');
+  t.equal(
+    here.run('attach', ['--iface', 'lo', '--mode', 'generic']).code,
+    0,
+    'asked for, generic mode is had',
+  );
   t.equal(here.run('detach', ['--iface', 'lo']).code, 0);
 });
 

@@ -102,6 +102,14 @@ const actions = {
     socket.write(text);
     return (await within(ms, heard)) === true;
   },
+  /** The body of an HTTP answer; empty where none came in time. */
+  async text({ to, port, path, ms }) {
+    const signal = AbortSignal.timeout(ms);
+    return fetch(`http://${to}:${port}${path}`, { signal }).then(
+      (answer) => answer.text(),
+      () => '',
+    );
+  },
   /** An HTTP status; 0 where no answer came in time. */
   async get({ from, to, port, path, ms }) {
     const asked = new Promise((resolve) => {

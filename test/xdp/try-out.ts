@@ -28,7 +28,9 @@ function missing(): string | false {
   if (process.platform !== 'linux') return 'the XDP filter is for Linux';
   if (!existsSync(LOADER)) return 'the XDP filter is not built (make bpf)';
   const tried = spawnSync(LOADER, ['test-run'], { input: '', encoding: 'utf8', timeout: WAIT_MS });
-  return tried.status === 0 ? false : `the XDP filter cannot be loaded here: ${tried.stderr.trim().slice(-200)}`;
+  return tried.status === 0
+    ? false
+    : `the XDP filter cannot be loaded here: ${tried.stderr.trim().slice(-200)}`;
 }
 
 export const filterMissing = missing();
