@@ -9,7 +9,7 @@ import { span } from '../../core/schema.js';
 import type { Observation } from '../../core/observation.js';
 import { openTimeBuckets } from '../../structures/time-buckets.js';
 import { detectorShape } from '../common.js';
-import type { Detection, Detector, DetectorPart, GoodRequest, Suspect } from '../detector.js';
+import type { Detection, Detector, DetectorPart, GoodRequest } from '../detector.js';
 import { templateOf } from '../route.js';
 import type { Attempts, Bucket, Endpoint, LoginPart } from './login-attempts.js';
 import {
@@ -21,7 +21,8 @@ import {
   sizeOf,
   traitOf,
 } from './login-attempts.js';
-import { byCount, sight, spanOf, suspectOf, type Sighting } from './sighting.js';
+import { type Crowd, type Failing, findCrowd } from './login-crowd.js';
+import { byCount, sight, spanOf, suspectOf } from './sighting.js';
 
 export const failedLoginsSection = z
   .strictObject({
@@ -105,15 +106,6 @@ export type FailedLoginsConfig = z.output<typeof failedLoginsSection>;
 const BUCKETS = 12;
 const RECENT = 2;
 const ENDPOINTS_MAX = 100;
-/** How many times the people who give up it takes, and how much fewer go on with each attempt. */
-const CLEARLY = 3;
-const GOES_ON = 0.5;
-const LEVEL_MAX = 1024;
-/** Far below what the others of a crowd do: not one of them. */
-const CROWD_PART = 4;
-/** From here on a way of asking is that of the crowd. */
-const CROWD_SHARE = 0.6;
-
 const savedPart = z.tuple([
   z.literal('failedLogins/1'),
   z.number(),
@@ -139,7 +131,8 @@ export function createFailedLogins(config: FailedLoginsConfig): Detector {
       for (const span of [RECENT, BUCKETS]) {
         for (const [endpoint, seen] of gather(mine, nowMs - span * bucketMs)) {
           const detection = judge(config, endpoint, seen);
-          if (detection !== undefined) found.set(endpoint, detection);
+          const known = found.get(endpoint)?.confidence ?? 0;
+          if (detection !== undefined && detection.confidence >= known) found.set(endpoint, detection);
         }
       }
       return [...found.values()];
@@ -243,28 +236,23 @@ function judge(
   for (const [key, { good, failed, trait }] of addresses) {
     goods += good;
     if (good > 0) accepted++;
-    if (failed !== undefined && failed.count >= config.failures && good <= failed.count * config.goodShare)
-      failing.push({ key, failed, trait });
+    if (failed !== undefined && good <= failed.count * config.goodShare) failing.push({ key, failed, trait });
   }
-  const standing = standsOut(config, failing, accepted);
-  if (standing === undefined) return undefined;
-  const suspects = crowd(standing.failing);
-  if (suspects.length < config.addresses) return undefined;
+  const crowd = findCrowd(config, failing, accepted);
+  if (crowd === undefined) return undefined;
+  const { level, needed } = crowd;
+  const suspects = crowd.members
+    .map(({ key, failed }) => suspectOf({ kind: 'network', value: key }, failed))
+    .sort(byCount);
   const failures = suspects.reduce((sum, { evidence }) => sum + evidence.count, 0);
   const usersTried = Math.min(users.count(), failures);
   return {
     detector: 'failedLogins',
     pattern: `failed logins on ${name}`,
-    confidence: confidenceOf({
-      found: suspects.length,
-      needed: standing.needed,
-      failures,
-      goods,
-      usersTried,
-    }),
+    confidence: confidenceOf(crowd, { failures, goods, usersTried }),
     summary:
       `${suspects.length} addresses failed ${failures} logins on ${name}, each at least ` +
-      `${standing.level} and (nearly) none with success; from ${Math.ceil(standing.needed)} addresses on it ` +
+      `${level} and (nearly) none with success; from ${Math.ceil(needed)} addresses on it ` +
       `is an attack while ${accepted} others got in` +
       (usersTried > 0 ? `; about ${usersTried} user names were tried.` : '.'),
     counts: { addresses: suspects.length, failures, accepted, goodLogins: goods, usersTried },
@@ -274,55 +262,16 @@ function judge(
   };
 }
 
-type Failing = Readonly<{ key: string; failed: Sighting; trait: number }>;
-type Standing = Readonly<{ failing: readonly Failing[]; level: number; needed: number }>;
-
-/** The lowest number of failures at which more addresses only fail than people would. */
-function standsOut(
-  { failures, addresses, peopleShare }: FailedLoginsConfig,
-  failing: readonly Failing[],
-  accepted: number,
-): Standing | undefined {
-  for (let level = failures; level <= LEVEL_MAX; level *= 2) {
-    const left = failing.filter(({ failed }) => failed.count >= level);
-    if (left.length < addresses) return undefined;
-    const people = accepted * peopleShare * GOES_ON ** (level - failures);
-    const needed = Math.max(addresses, CLEARLY * people);
-    if (left.length >= needed) return { failing: left, level, needed };
-  }
-  return undefined;
-}
+type Counts = Readonly<{ failures: number; goods: number; usersTried: number }>;
 
 /**
- * Those who do as the others do. A person who gave up after four attempts is not one of a bot's seventy, and
- * one with a browser is none of a tool's. Attackers who mix tools to hide in this are found later, when the
- * many of them are banned.
+ * Sure at the threshold where each fails often; surer the more there are, and with users no person has: one
+ * of all, or each time another.
  */
-function crowd(failing: readonly Failing[]): Suspect[] {
-  const counts = failing.map(({ failed }) => failed.count).sort((a, b) => a - b);
-  const least = (counts[counts.length >> 1] ?? 0) / CROWD_PART;
-  const traits = new Map<number, number>();
-  for (const { trait } of failing) traits.set(trait, (traits.get(trait) ?? 0) + 1);
-  const common = [...traits].find(([, count]) => count >= CROWD_SHARE * failing.length)?.[0];
-  return failing
-    .filter(({ failed, trait }) => failed.count >= least && (common === undefined || trait === common))
-    .map(({ key, failed }) => suspectOf({ kind: 'network', value: key }, failed))
-    .sort(byCount);
-}
-
-type Counts = Readonly<{
-  found: number;
-  needed: number;
-  failures: number;
-  goods: number;
-  usersTried: number;
-}>;
-
-/** Sure at the threshold; surer the more, and with users no person has: one of all, or each another. */
-function confidenceOf({ found, needed, failures, goods, usersTried }: Counts): number {
-  const crowded = 0.1 * Math.min(1, Math.log2(found / needed) / 2);
+function confidenceOf({ members, needed, few }: Crowd, { failures, goods, usersTried }: Counts): number {
+  const crowded = 0.1 * Math.min(1, Math.log2(members.length / needed) / 2);
   const oddUsers = usersTried > 0 && (usersTried <= 2 || usersTried >= 0.7 * failures) ? 0.05 : 0;
-  return 0.8 + crowded + oddUsers + (failures > goods ? 0.04 : 0);
+  return (few ? 0.7 : 0.8) + Math.max(0, crowded) + oddUsers + (failures > goods ? 0.04 : 0);
 }
 
 /** Loading the form or trying it says nothing for who does it. */

@@ -57,8 +57,10 @@ export function openBucket(saved: z.output<typeof savedBucket>): Bucket {
 
 /** The software, and whether it kept a session: what one tool does alike for all its addresses. */
 export function traitOf({ headerHash = '', session }: Observation): number {
-  return textHash(session === undefined ? headerHash : `${headerHash}+`);
+  return (textHash(headerHash) % 2 ** 40) * 2 + (session === undefined ? 0 : 1);
 }
+
+export const keepsSession = (trait: number): boolean => trait % 2 === 1;
 
 /** All parts and buckets younger than `sinceMs` as one. */
 export function gather(parts: readonly LoginPart[], sinceMs: number): Bucket {

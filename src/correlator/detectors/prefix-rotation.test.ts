@@ -58,7 +58,7 @@ t.test('the ban is the narrowest prefix that holds it', async (test) => {
 const own = (userAgent: string) => () => ({ agent: { userAgent, headers: 'own' } });
 
 t.test('it is found among all look-alikes, and nobody else is banned', async (test) => {
-  const crowd = innocents({ lengthMs: 30 * MINUTE });
+  const crowd = innocents({ lengthMs: 20 * MINUTE });
   const at = START_MS + 3 * MINUTE;
   const thrownAway = (network: number) => ({ session: `s${network}` });
   const urls = ['/p/', '/c/', '/img/', '/s/', '/t/', '/brand/'];
@@ -66,8 +66,9 @@ t.test('it is found among all look-alikes, and nobody else is banned', async (te
     ['one URL, calls itself a browser', {}, 6],
     ['a tool with a name of its own', { client: own('python-requests/2.32') }, 6],
     ['a session for each /64, thrown away', { client: thrownAway }, 6],
-    ['many URLs', { urls, lengthMs: 25 * MINUTE }, 25],
-    ['slowly', { requests: 450, lengthMs: 25 * MINUTE, perNetwork: 1 }, 25],
+    ['logins, all of which fail', { login: true }, 6],
+    ['many URLs', { urls, lengthMs: 16 * MINUTE }, 16],
+    ['slowly', { requests: 400, lengthMs: 16 * MINUTE, perNetwork: 1 }, 16],
   ] as const;
   for (const [name, over, minutes] of rows) {
     const { traffic } = rotation({ startMs: at, ...over });
@@ -94,8 +95,8 @@ function widget(lengthMs: number, elsewhere: number): Observation[] {
 
 t.test('customers of carriers and providers are left alone', async (test) => {
   for (const [name, make] of Object.entries({ ...LOOK_ALIKES, background, innocents }))
-    test.same(play(detector, make({ lengthMs: 15 * MINUTE, seed: 5 })).detections, [], name);
-  const many = LOOK_ALIKES.carrier({ lengthMs: 10 * MINUTE }, 9_000);
+    test.same(play(detector, make({ lengthMs: 10 * MINUTE, seed: 5 })).detections, [], name);
+  const many = LOOK_ALIKES.carrier({ lengthMs: 10 * MINUTE }, 6_000);
   test.same(play(detector, many).detections, [], 'hundreds of customers in each /48');
   const wide = createPrefixRotation(prefixRotationSection.parse({ prefix: 32 }));
   test.same(play(wide, many).detections, [], 'thousands in its /32');

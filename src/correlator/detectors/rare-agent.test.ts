@@ -50,11 +50,11 @@ t.test('a tool over 2 500 addresses is found, with evidence', async (test) => {
 });
 
 t.test('it is found among all look-alikes, and nobody else is banned', async (test) => {
-  const crowd = together(usual, innocents({ startMs: LATER_MS, lengthMs: 18 * MINUTE }));
+  const crowd = together(usual, innocents({ startMs: LATER_MS, lengthMs: 14 * MINUTE }));
   const tool = { userAgent: 'libwww-perl/6.79', headers: 'lwp' };
   const rows = [
     ['in ten minutes', {}],
-    ['slowly', { lengthMs: 18 * MINUTE, each: 1 }],
+    ['slowly', { lengthMs: 13 * MINUTE, each: 1 }],
     ['a tool whose requests mostly fail', { status: 403, client: () => ({ agent: tool }) }],
     ['without a user agent', { client: () => ({ agent: { userAgent: '', headers: 'x' } }) }],
     ['a new session for each address', { client: (at: number) => ({ session: `s${at}` }) }],
@@ -91,7 +91,7 @@ function firmware(version: string, startMs: number, lengthMs: number): Observati
 }
 
 t.test('a launch, a fresh browser, new firmware and all look-alikes are left alone', async (test) => {
-  const lengthMs = 15 * MINUTE;
+  const lengthMs = 10 * MINUTE;
   const none = (name: string, traffic: readonly Observation[], banAt = 0): void => {
     test.equal(follow(detector, together(usual, traffic), banAt, MINUTE).banned.size, 0, name);
   };

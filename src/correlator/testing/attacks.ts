@@ -101,6 +101,8 @@ export type Rotation = Partial<Span> &
     client?: (network: number) => Partial<Client>;
     /** Kinds of URL. */
     urls?: readonly string[];
+    /** Failed logins instead. */
+    login?: boolean;
   }>;
 
 /** One host with an IPv6 prefix: a new /64 every few requests, the same tool, no session kept. */
@@ -119,7 +121,8 @@ export function rotation(over: Rotation = {}): Attack {
     }
     const asker: Client = { ip, asn: 64_920, agent: TOOL, site: 'shop', ...base };
     const path = `${dice.pick(urls)}${1000 + dice.int(9000)}`;
-    scene.ask(asker, of.startMs + ((at + dice.next()) / requests) * of.lengthMs, 'page', { path });
+    const what = over.login === true ? { method: 'POST', path: '/login', status: 401 } : { path };
+    scene.ask(asker, of.startMs + ((at + dice.next()) / requests) * of.lengthMs, 'page', what);
   }
   return labelled(scene.sorted());
 }
