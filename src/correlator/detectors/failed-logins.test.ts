@@ -57,7 +57,7 @@ t.test('an attack is found among all look-alikes, and nobody but attackers is ba
     ['a form that comes back with 200', stuffing({ startMs: at, path: '/wp-login.php', status: 200 })],
   ] as const;
   for (const [name, { traffic, attackers }] of rows) {
-    const { banned, atMs } = follow(detector, together(crowd, traffic), config.banAt);
+    const { banned, atMs } = follow(detector, together(crowd, traffic), config);
     const caught = [...attackers].filter((key) => banned.has(key)).length;
     test.ok(caught >= 0.95 * attackers.size, `${name}: ${caught} of ${attackers.size}`);
     // Who never got the password right in four attempts, while an attack goes on, is one of thousands.
@@ -72,7 +72,7 @@ t.test('an attack is found among all look-alikes, and nobody but attackers is ba
 
 t.test('4 300 logins of 58 addresses in an hour are found, also in ordinary traffic', async (test) => {
   const { traffic, attackers } = stuffing({ each: 75, lengthMs: HOUR });
-  const { banned } = follow(detector, together(background({ lengthMs: HOUR }, 20), traffic), config.banAt);
+  const { banned } = follow(detector, together(background({ lengthMs: HOUR }, 20), traffic), config);
   test.equal([...attackers].filter((key) => banned.has(key)).length, 58);
   test.ok(banned.size <= 60);
 });
@@ -82,7 +82,7 @@ t.test('no look-alike is banned, alone or all at once', async (test) => {
   for (const [name, make] of Object.entries({ ...LOOK_ALIKES, background, innocents }))
     test.same(play(detector, make({ lengthMs, seed: 2 })).detections, [], name);
   const rush = LOOK_ALIKES.launch({ lengthMs: 5 * MINUTE }, 12_000);
-  test.equal(follow(detector, rush, 0).banned.size, 0, 'a launch four times as big');
+  test.equal(follow(detector, rush, { banAt: 0 }).banned.size, 0, 'a launch four times as big');
 });
 
 t.test('the number of addresses, failures and good logins decides', async (test) => {
@@ -104,7 +104,10 @@ t.test(
     const crowd = innocents({ lengthMs: 14 * MINUTE });
     const over = { startMs: START_MS + 2 * MINUTE, lengthMs: 10 * MINUTE, addresses: 2_000, each: 1 };
     const { traffic, attackers } = stuffing(over);
-    const { banned, first } = follow(detector, together(crowd, traffic), config.banAt, 30_000);
+    const { banned, first } = follow(detector, together(crowd, traffic), {
+      banAt: config.banAt,
+      everyMs: 30_000,
+    });
     test.ok(banned.size >= 0.9 * attackers.size, `${banned.size}`);
     test.same(
       [...banned].filter((key) => !attackers.has(key)),

@@ -58,7 +58,10 @@ t.test('it is found within minutes among all look-alikes, and nobody else is ban
   ] as const;
   for (const [name, { traffic, attackers }] of rows) {
     const others = name === 'in a natural tail' ? [crowd, tail.traffic] : [crowd];
-    const { banned, atMs } = follow(detector, together(...others, traffic), config.banAt, 20_000);
+    const { banned, atMs } = follow(detector, together(...others, traffic), {
+      banAt: config.banAt,
+      everyMs: 20_000,
+    });
     const caught = [...attackers].filter((key) => banned.has(key)).length;
     test.ok(caught >= 0.9 * attackers.size, `${name}: ${caught}`);
     test.same([...banned].filter((key) => !attackers.has(key)).length, 0, `${name}: nobody else`);

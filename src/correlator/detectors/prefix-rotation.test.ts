@@ -72,7 +72,10 @@ t.test('it is found among all look-alikes, and nobody else is banned', async (te
   ] as const;
   for (const [name, over, minutes] of rows) {
     const { traffic } = rotation({ startMs: at, ...over });
-    const { banned, atMs } = follow(detector, together(crowd, traffic), config.banAt, 30_000);
+    const { banned, atMs } = follow(detector, together(crowd, traffic), {
+      banAt: config.banAt,
+      everyMs: 30_000,
+    });
     test.same([...banned], ['2001:db8:bad::/48'], name);
     test.ok([...atMs.values()][0]! <= at + minutes * MINUTE, `${name}: ${minutes} minutes`);
   }

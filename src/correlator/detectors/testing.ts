@@ -10,6 +10,8 @@ export type Way = Readonly<{
   /** After so many observations each part is saved as JSON and opened anew. */
   reopenEvery?: number;
   nowMs?: number;
+  /** A part that has learned what is usual; for one partition. */
+  from?: Saved;
 }>;
 
 /** As the bus splits the stream. */
@@ -18,7 +20,7 @@ export const partitionOf = ({ session, apiKey, key }: Observation, partitions: n
 
 export function play(detector: Detector, traffic: readonly Observation[], way: Way = {}): Played {
   const { partitions = 1, reopenEvery = Infinity } = way;
-  const parts = Array.from({ length: partitions }, () => detector.open());
+  const parts = Array.from({ length: partitions }, () => detector.open(way.from));
   traffic.forEach((seen, at) => {
     parts[partitionOf(seen, partitions)]!.observe(seen);
     if ((at + 1) % reopenEvery !== 0) return;
@@ -31,6 +33,9 @@ export function play(detector: Detector, traffic: readonly Observation[], way: W
 export const reopened = (detector: Detector, part: DetectorPart): DetectorPart =>
   detector.open(JSON.parse(JSON.stringify(part.save())) as Saved);
 
+/** `from`: a part that has learned what is usual. */
+export type Watch = Readonly<{ banAt: number; everyMs?: number; from?: Saved }>;
+
 /**
  * Judges every `everyMs` of event time, as the engine does; answers all values ever suspected with enough
  * confidence, and the first detection of each pattern.
@@ -38,10 +43,10 @@ export const reopened = (detector: Detector, part: DetectorPart): DetectorPart =
 export function follow(
   detector: Detector,
   traffic: readonly Observation[],
-  banAt: number,
-  everyMs = 10_000,
+  watch: Watch,
 ): { banned: ReadonlySet<string>; first: ReadonlyMap<string, Detection>; atMs: ReadonlyMap<string, number> } {
-  const part = detector.open();
+  const { banAt, everyMs = 10_000 } = watch;
+  const part = detector.open(watch.from);
   const banned = new Set<string>();
   const first = new Map<string, Detection>();
   const atMs = new Map<string, number>();

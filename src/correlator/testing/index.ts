@@ -41,7 +41,7 @@ export function background(over: Partial<Span> = {}, perMinute = 60): Observatio
       ...(dice.chance(0.12) ? { typos: 0.12 } : {}),
     });
   }
-  return together(scene.sorted(), apiClients(of, Math.min(120, 2 * perMinute)));
+  return together(scene.sorted(), apiClients(of, Math.min(60, perMinute)));
 }
 
 /** Providers give each household a /56 of their /32, for months. */

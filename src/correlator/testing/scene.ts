@@ -106,11 +106,16 @@ export type Client = Readonly<{
   user?: string;
 }>;
 
+export type Kind = 'page' | 'asset' | 'call';
+export type Asked = Partial<
+  Pick<Observation, 'method' | 'path' | 'status' | 'upstreamStatus' | 'refusal' | 'near'>
+>;
+
 /** Collects what a generator makes; `sorted` gives it by time. */
 export type Scene = Readonly<{
   dice: Dice;
   /** `kind` tells a page from its assets and calls: browsers order the fields of each differently. */
-  ask(client: Client, timeMs: number, kind: 'page' | 'asset' | 'call', over: Partial<Observation>): void;
+  ask(client: Client, timeMs: number, kind: Kind, over: Asked): void;
   sorted(): Observation[];
 }>;
 
@@ -123,23 +128,28 @@ export function openScene(name: string, { seed, startMs, lengthMs }: Span): Scen
     ask(client, timeMs, kind, over) {
       if (timeMs < startMs || timeMs >= endMs) return;
       const status = over.status ?? 200;
-      made.push(
-        observation({
-          timeMs: Math.floor(timeMs),
-          requestId: `${name}-${seed}-${made.length}`,
-          site: client.site,
-          ip: client.ip,
-          asn: client.asn,
-          userAgent: client.agent.userAgent,
-          headerHash: `${client.agent.headers}-${kind}`,
-          session: client.session,
-          apiKey: client.apiKey,
-          user: client.user,
-          status,
-          upstreamStatus: status,
-          ...over,
-        }),
-      );
+      made.push({
+        timeMs: Math.floor(timeMs),
+        requestId: `${name}-${seed}-${made.length}`,
+        node: 'gate-1',
+        site: client.site,
+        ip: client.ip,
+        key: prefixKey(client.ip, 64),
+        asn: client.asn,
+        userAgent: client.agent.userAgent,
+        session: client.session,
+        apiKey: client.apiKey,
+        user: client.user,
+        headerHash: `${client.agent.headers}-${kind}`,
+        ja4: undefined,
+        method: over.method ?? 'GET',
+        path: over.path ?? '/',
+        status,
+        upstreamStatus: over.upstreamStatus ?? status,
+        refusal: over.refusal ?? 'none',
+        allowlisted: false,
+        near: over.near,
+      });
     },
     sorted: () => made.sort(byTime),
   };
