@@ -53,6 +53,7 @@ export type FollowDeps = Readonly<{
 const GRACE_MS = 50;
 const WAITING_MAX = 10_000;
 const LIFTED_MAX = 10_000;
+const STEP_MS = 1_000;
 const SWEEP_EVERY_MS = 30_000;
 
 type Message = Readonly<{ epoch: string; version: number; change: FeedChange; liftedMs: number }>;
@@ -109,9 +110,14 @@ class Following implements Follower {
 
   async start(): Promise<void> {
     await this.look();
+    let waitedMs = 0;
+    // In short steps, so that a reload which shortens the wait is obeyed soon.
     const again = (): void => {
       if (this.closed) return;
-      this.timer = setTimeout(() => void this.look().then(again), this.deps.pollMs());
+      const leftMs = this.deps.pollMs() - waitedMs;
+      const stepMs = Math.max(0, Math.min(leftMs, STEP_MS));
+      waitedMs = leftMs > STEP_MS ? waitedMs + stepMs : 0;
+      this.timer = setTimeout(waitedMs > 0 ? again : () => void this.look().then(again), stepMs);
     };
     again();
   }
