@@ -51,6 +51,7 @@ if not held then
   end
   gave_way = gone or ''
 end
+entry[7] = now
 keep_entry(subject, entry, ends)
 local ban = ARGV[17] .. ',"sinceMs":' .. whole(now) .. ',"untilMs":' .. whole(ends) .. ',"strikes":'
   .. whole(strikes) .. ARGV[18]

@@ -4,7 +4,8 @@
 --   [1] held    hash: a subject's key → its ban as JSON; `#epoch` and `#version` are its own
 --   [2] ends    sorted set: subject by the end of its ban, ms
 --   [3] order   sorted set: subject by class * CLASS + since: who gives way first
---   [4] ledger  hash: subject → `strikes,struckMs,watch,observe,enforce,pardonMs`; `#epoch` is its own
+--   [4] ledger  hash: subject → `strikes,struckMs,watch,observe,enforce,pardonMs,madeMs`; and
+--            `#epoch`. madeMs: when the last ban of any kind was made
 --   [5] forget  sorted set: subject by when its entry is forgotten
 --   [6] audit   stream, field `e`: an entry as JSON
 -- ARGV   [1] operation, [2] the time in ms, 0 for Redis' own clock (only tests give another), [3] an epoch
@@ -120,7 +121,7 @@ end
 local function entry_of(subject)
   local text = call('HGET', LEDGER, subject)
   local ends = text and call('ZSCORE', FORGET, subject)
-  local entry = { 0, 0, 0, 0, 0, 0 }
+  local entry = { 0, 0, 0, 0, 0, 0, 0 }
   if ends and tonumber(ends) > now then
     local at = 1
     for number in string.gmatch(text, '[^,]+') do
@@ -133,7 +134,7 @@ end
 
 local function keep_entry(subject, entry, ends)
   local parts = {}
-  for at = 1, 6 do
+  for at = 1, 7 do
     parts[at] = whole(entry[at])
   end
   call('HSET', LEDGER, subject, table.concat(parts, ','))

@@ -15,6 +15,11 @@ local entry = entry_of(subject)
 if entry[6] >= since then
   return { 'lifted' }
 end
+-- What replaced it is over by now.
+if entry[7] > since then
+  return { 'ended' }
+end
+entry[7] = since
 local class = rank + (strikes == 0 and OPERATOR or 0)
 if not make_room(class) then
   return { 'full' }

@@ -80,7 +80,7 @@ t.test('workers get the whole list when they ask, then each change', async (t) =
   await book.ban([ask('192.0.2.9', 'watch')]);
   const [supervisor, worker] = channelPair();
   server.attach(supervisor);
-  const bans = followBans(worker);
+  const { set: bans } = followBans(worker, { nowMs: () => 1000 });
   await new Promise((resolve) => setTimeout(resolve, 30));
   t.equal(bans().size, 2500, 'what is only watched is not told');
   await book.ban([ask('192.0.2.1')]);
@@ -100,7 +100,7 @@ t.test('a line that took no message gets the whole list again', async (t) => {
   const send = (topic: string, body: unknown): boolean => !deaf && supervisor.send(topic, body);
   const line = { ...supervisor, send };
   server.attach(line);
-  const bans = followBans(worker);
+  const { set: bans } = followBans(worker, { nowMs: () => 1000 });
   await new Promise((resolve) => setTimeout(resolve, 30));
   deaf = true;
   await book.ban([ask('192.0.2.1')]);

@@ -35,7 +35,7 @@ export const bansSection = z
       .string()
       .min(1)
       .optional()
-      .describe('Without Redis: where bans survive a restart; default: bans.jsonl in reputation.stateDir.'),
+      .describe('Where bans survive a restart, or Redis being away then; default: bans.jsonl in reputation.stateDir.'),
     feedback: z
       .strictObject({
         ban: points(40).describe('For a ban that is enforced.'),

@@ -9,6 +9,9 @@ import { describeFault } from '../core/errors.js';
 import { subjectKey, subjectOf, type Ban } from './ban.js';
 import type { BanFeed, FeedChange } from './ban-feed-contract.js';
 import { asBan, parsed } from './ban-json.js';
+import { NO_ENTRY } from './judge-ask.js';
+import type { Keepable } from './keep-book.js';
+import type { BookState } from './memory-book.js';
 import type { BookMark, RedisBook } from './redis-book.js';
 
 export type FollowStats = Readonly<{
@@ -33,7 +36,8 @@ export type Follower = BanFeed &
     lifted(): ReadonlyMap<string, number>;
     stats(): FollowStats;
     close(): void;
-  }>;
+  }> &
+  Keepable;
 
 /** The line on which changes are told. */
 export type Listening = Readonly<{ listening(): boolean; renew(): void; close(): void }>;
@@ -54,6 +58,8 @@ const GRACE_MS = 50;
 const WAITING_MAX = 10_000;
 const LIFTED_MAX = 10_000;
 const STEP_MS = 1_000;
+/** Longer than detectors' bans last. */
+const LIFTED_MS = 30 * 86_400_000;
 const SWEEP_EVERY_MS = 30_000;
 
 type Message = Readonly<{ epoch: string; version: number; change: FeedChange; liftedMs: number }>;
@@ -79,6 +85,7 @@ class Following implements Follower {
   private seenMs = -1;
   private sweptMs = 0;
   private skew = 0;
+  private written = (): void => undefined;
   private failing = false;
   private closed = false;
 
@@ -106,6 +113,28 @@ class Following implements Follower {
   carryOn(bans: Iterable<Ban>, lifted?: ReadonlyMap<string, number>): void {
     for (const ban of bans) this.held.set(subjectKey(ban.subject), ban);
     for (const [key, ms] of lifted ?? []) this.liftings.set(key, ms);
+  }
+
+  /** Of lifted bans only what keeps them from coming back. */
+  state(): BookState {
+    const forgetMs = this.deps.clock.nowMs() + LIFTED_MS;
+    const ledger = [...this.liftings].map(
+      ([key, pardonMs]) => [key, { ...NO_ENTRY, pardonMs }, forgetMs] as const,
+    );
+    return { version: this.mark?.version ?? 0, bans: [...this.held.values()], ledger, audit: [] };
+  }
+
+  restore({ bans, ledger }: BookState): void {
+    const now = this.deps.clock.nowMs();
+    const lifted = ledger.filter(([, { pardonMs }, forgetMs]) => pardonMs > 0 && forgetMs > now);
+    this.carryOn(
+      bans.filter(({ untilMs }) => untilMs > now),
+      new Map(lifted.map(([key, { pardonMs }]) => [key, pardonMs])),
+    );
+  }
+
+  onWrite(work: () => void): void {
+    this.written = work;
   }
 
   async start(): Promise<void> {
@@ -269,6 +298,7 @@ class Following implements Follower {
   }
 
   private tell(change: FeedChange): void {
+    this.written();
     for (const listener of this.listeners) listener(change);
   }
 

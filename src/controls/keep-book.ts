@@ -1,10 +1,19 @@
 /**
- * Keeps the book in memory on disk: loads it at the start and saves it soon after each change. What changed
- * in the last second before a crash is lost; a big book that takes long to write is written less often.
+ * Keeps the bans of a supervisor on disk: loads them at the start, saves them soon after each change. What
+ * changed in the last second before a crash is lost; many bans, which take long to write, are written less
+ * often.
  */
 import { describeFault } from '../core/errors.js';
 import { loadBook, saveBook } from './book-file.js';
-import type { MemoryBook } from './memory-book.js';
+import type { BookState } from './memory-book.js';
+
+/** What is kept: a book, or what a follower knows of one. */
+export type Keepable = Readonly<{
+  state(): BookState;
+  restore(state: BookState): void;
+  /** Runs after whatever `state` would show; one at a time. */
+  onWrite(work: () => void): void;
+}>;
 
 export type KeptBook = Readonly<{
   /** A damaged file is a warning. Never throws. */
@@ -19,7 +28,7 @@ const SAVE_MS = 1_000;
 /** Of the time, at most a twentieth goes into saving. */
 const REST = 20;
 
-export function keepBook(book: MemoryBook, path: string, log: Log): KeptBook {
+export function keepBook(book: Keepable, path: string, log: Log): KeptBook {
   let timer: NodeJS.Timeout | undefined;
   let changed = false;
   let closed = false;

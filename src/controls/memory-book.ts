@@ -8,6 +8,7 @@ import { subjectKey, type Ban, type Subject } from './ban.js';
 import type { AuditEntry, BanAsk, BanBook, BanOutcome } from './ban-book-contract.js';
 import { bounded, cut } from './ban-json.js';
 import type { BanFeed, FeedChange } from './ban-feed-contract.js';
+import type { Keepable } from './keep-book.js';
 import { CLASSES, classOf, forgottenMs, judgeAsk, NO_ENTRY } from './judge-ask.js';
 import type { BanRules, LedgerEntry } from './judge-ask.js';
 
@@ -33,14 +34,11 @@ export type BookStats = Readonly<{
   forgotten: number;
 }>;
 
+/** `restore`: for the start, before anything is asked. */
 export type MemoryBook = BanBook &
   BanFeed &
+  Keepable &
   Readonly<{
-    state(): BookState;
-    /** Takes over what was saved; for the start, before anything is asked. */
-    restore(state: BookState): void;
-    /** Runs after whatever `state` would show; one at a time. */
-    onWrite(work: () => void): void;
     stats(): BookStats;
   }>;
 

@@ -2,7 +2,9 @@
  * Bans on their way from the supervisor to its workers: the whole list when a worker asks (it does so before
  * anything else), then each change. A worker whose line took no message gets the whole list again.
  */
+import { setImmediate as pause } from 'node:timers/promises';
 import type { Channel } from '../core/channel.js';
+import type { Clock } from '../core/clock.js';
 import { SUBJECT_KINDS, type Ban, type Subject } from './ban.js';
 import type { BanFeed } from './ban-feed-contract.js';
 import { createBanSet, type BanRow, type BanSet } from './ban-set.js';
@@ -17,10 +19,15 @@ export const TOPIC_CHANGES = 'bans.changes';
 const SLICE = 1_000;
 const FLUSH_MS = 10;
 const RETRY_MS = 500;
+const SWEEP_MS = 30_000;
+const KNOWN_MS = 2_000;
 
 type Slice = Readonly<{ first: boolean; last: boolean; rows: readonly BanRow[] }>;
 /** A row, or the kind and value of what is lifted. */
 type Change = BanRow | readonly [kind: Subject['kind'], value: string];
+
+/** `behind`: it must get all anew. `after`: changes that go out once the list has. */
+type Line = { behind: boolean; after: Change[] | undefined; gone: boolean };
 
 export type BanServer = Readonly<{
   /** Serves one worker's line until the returned function is called. */
@@ -29,27 +36,36 @@ export type BanServer = Readonly<{
 }>;
 
 export function serveBans(feed: BanFeed): BanServer {
-  /** Each line, and whether it must get all anew. */
-  const lines = new Map<Channel, { behind: boolean }>();
+  const lines = new Map<Channel, Line>();
   let waiting: Change[] = [];
   let flushing: NodeJS.Timeout | undefined;
-  const sendAll = (channel: Channel): boolean => {
+  const sendChanges = (channel: Channel, line: Line, changes: readonly Change[]): void => {
+    for (let at = 0; at < changes.length; at += SLICE)
+      if (!channel.send(TOPIC_CHANGES, changes.slice(at, at + SLICE))) line.behind = true;
+  };
+  /** In slices with a pause after each: the supervisor counts limits meanwhile. */
+  const sendAll = async (channel: Channel, line: Line): Promise<void> => {
+    if (line.after !== undefined) return;
+    line.after = [];
+    line.behind = false;
     const rows = [...feed.bans()].map((ban) => rowOf(ban, feed.skewMs())).filter((row) => row !== undefined);
-    for (let at = 0; at === 0 || at < rows.length; at += SLICE) {
+    for (let at = 0; (at === 0 || at < rows.length) && !line.behind && !line.gone; at += SLICE) {
+      if (at > 0) await pause();
       const end = at + SLICE;
       const slice: Slice = { first: at === 0, last: end >= rows.length, rows: rows.slice(at, end) };
-      if (!channel.send(TOPIC_LIST, slice)) return false;
+      line.behind = !channel.send(TOPIC_LIST, slice);
     }
-    return true;
+    const changes = line.after;
+    line.after = undefined;
+    sendChanges(channel, line, changes);
   };
   const flush = (): void => {
     flushing = undefined;
     const changes = waiting;
     waiting = [];
     for (const [channel, line] of lines) {
-      if (line.behind) continue;
-      for (let at = 0; at < changes.length; at += SLICE)
-        if (!channel.send(TOPIC_CHANGES, changes.slice(at, at + SLICE))) line.behind = true;
+      if (line.after !== undefined) line.after.push(...changes);
+      else if (!line.behind) sendChanges(channel, line, changes);
     }
   };
   const unlisten = feed.listen((change) => {
@@ -59,17 +75,17 @@ export function serveBans(feed: BanFeed): BanServer {
     flushing ??= setTimeout(flush, FLUSH_MS);
   });
   const retry = setInterval(() => {
-    for (const [channel, line] of lines) if (line.behind) line.behind = !sendAll(channel);
+    for (const [channel, line] of lines) if (line.behind) void sendAll(channel, line);
   }, RETRY_MS).unref();
   return {
     attach(channel) {
-      const line = { behind: false };
+      const line: Line = { behind: false, after: undefined, gone: false };
       lines.set(channel, line);
-      channel.on(TOPIC_SYNC, () => {
-        // What waits is in the list already, and may go out once more: each change says what holds now.
-        line.behind = !sendAll(channel);
-      });
-      return () => lines.delete(channel);
+      channel.on(TOPIC_SYNC, () => void sendAll(channel, line));
+      return () => {
+        line.gone = true;
+        lines.delete(channel);
+      };
     },
     close() {
       unlisten();
@@ -85,10 +101,22 @@ function rowOf({ subject, mode, reason, untilMs }: Ban, skewMs: number): BanRow 
   return mode === 'watch' ? undefined : [subject.kind, subject.value, mode, reason, untilMs + skewMs];
 }
 
-/** The worker's side. Answers the set in use now; call it before the worker greets its supervisor. */
-export function followBans(channel: Channel): () => BanSet {
+export type FollowedBans = Readonly<{
+  /** The set in use now. */
+  set: () => BanSet;
+  /** Resolves with the first whole list, or after a moment: a silent supervisor holds nobody up. */
+  known: Promise<void>;
+}>;
+
+/** The worker's side. */
+export function followBans(channel: Channel, clock: Clock): FollowedBans {
   let current = createBanSet();
   let coming: BanSet | undefined;
+  let arrived = (): void => undefined;
+  const known = new Promise<void>((resolve) => {
+    arrived = resolve;
+    setTimeout(resolve, KNOWN_MS).unref();
+  });
   channel.on(TOPIC_LIST, (body) => {
     const { first, last, rows } = body as Slice;
     if (first) coming = createBanSet();
@@ -97,6 +125,7 @@ export function followBans(channel: Channel): () => BanSet {
     if (!last) return;
     current = coming;
     coming = undefined;
+    arrived();
   });
   channel.on(TOPIC_CHANGES, (body) => {
     for (const change of body as readonly Change[]) {
@@ -106,6 +135,7 @@ export function followBans(channel: Channel): () => BanSet {
       else current.put(change);
     }
   });
+  setInterval(() => current.sweep(clock.nowMs()), SWEEP_MS).unref();
   channel.send(TOPIC_SYNC, null);
-  return () => current;
+  return { set: () => current, known };
 }

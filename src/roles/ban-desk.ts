@@ -54,6 +54,7 @@ export function createBanDesk({ config, log, raise }: BanDeskDeps): BanDesk {
   feed.listen((change) => feedBack(change, config(), raise));
   const open = async (): Promise<void> => {
     const before = source;
+    await before?.release();
     const next = await openSource({ config, log, before });
     next.feed.listen((change) => {
       if (source === next) for (const listener of listeners) listener(change);

@@ -24,6 +24,8 @@ export type BanSource = Readonly<{
   stats(): SourceStats;
   /** Resolves when the bans are known, or after a moment. Never rejects. */
   start(): Promise<void>;
+  /** Leaves the file to the next one. */
+  release(): Promise<void>;
   close(): Promise<void>;
 }>;
 
@@ -62,6 +64,7 @@ function memorySource({ config, log, before }: SourceDeps): BanSource {
         log('info', 'bans are kept in memory only: bans.stateFile or reputation.stateDir would keep them');
       await kept?.load();
     },
+    release: async () => kept?.close(),
     async close() {
       await kept?.close();
       await book.close();
@@ -89,18 +92,24 @@ async function redisSource({ config, log, before }: SourceDeps): Promise<BanSour
     actor: `gate:${hostname()}`,
   });
   if (before !== undefined) follower.carryOn(before.feed.bans(), before.lifted());
+  const path = statePath(config());
+  // So that a gate which starts while Redis is away has its bans.
+  const kept = path === undefined ? undefined : keepBook(follower, path, log);
   return {
     book,
     feed: follower,
-    lifted: follower.lifted.bind(follower),
+    lifted: () => follower.lifted(),
     stats: () => ({ ...follower.stats(), ...book.stats(), forgotten: 0 }),
     async start() {
+      if (before === undefined) await kept?.load();
       let timer: NodeJS.Timeout | undefined;
       const late = new Promise<void>((resolve) => (timer = setTimeout(resolve, FIRST_LOOK_MS)));
       await Promise.race([settled(FIRST_LOOK_MS).then(() => follower.start()), late]);
       clearTimeout(timer);
     },
+    release: async () => kept?.close(),
     async close() {
+      await kept?.close();
       follower.close();
       await book.close();
     },

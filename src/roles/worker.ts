@@ -9,8 +9,7 @@ import { ipcChannel, type IpcChannel } from '../cluster/ipc-channel.js';
 import { TOPICS, type SnapshotMessage } from '../cluster/messages.js';
 import { createNotables, type NotableQueue } from '../cluster/notables.js';
 import type { Config } from '../config/schema.js';
-import type { BanSet } from '../controls/ban-set.js';
-import { followBans } from '../controls/serve-bans.js';
+import { followBans, type FollowedBans } from '../controls/serve-bans.js';
 import { steadyClock, systemClock } from '../core/clock.js';
 import { describeFault, type Fault } from '../core/errors.js';
 import { createStandInStore, ipcStore, type MemoryStore } from '../limits/index.js';
@@ -48,8 +47,8 @@ export function runWorker(id: number): void {
   const addressBook = createAddressBook();
   const standInFor = keepStandIn();
   const ruleCache = createRuleCache();
-  // Asked for before the config is: no request is served before the bans are here.
-  const bans = followBans(channel);
+  // Asked for before the config is, since no request is served before they are here.
+  const bans = followBans(channel, systemClock);
   const kept = { channel, lastGood, addressBook, standInFor, ruleCache, bans };
   let parts: Parts | undefined;
   let work: Promise<void> = Promise.resolve();
@@ -105,7 +104,7 @@ type OpenDeps = Readonly<{
   /** Likewise: what was counted along for while Redis is away. */
   standInFor: (config: Config) => MemoryStore;
   ruleCache: RuleCache;
-  bans: () => BanSet;
+  bans: FollowedBans;
   id: number;
 }>;
 
@@ -143,7 +142,7 @@ async function open(message: SnapshotMessage<Config>, deps: OpenDeps): Promise<P
     hashKey: message.hashKey,
     ruleCounts,
     ruleCache,
-    bans,
+    bans: bans.set,
     onFault: quietly(log),
   });
   stores.keep();
@@ -164,6 +163,7 @@ async function open(message: SnapshotMessage<Config>, deps: OpenDeps): Promise<P
   registerGauges({ metrics, gate, log, telemetry, notables, store, channel, limits, ruleCounts });
   limitGauges(metrics, stores);
   publishingGauges(metrics, publishing);
+  await bans.known;
   const listen = await gate.listen();
   channel.send(TOPICS.ready, { listen, rules: engines.ruleCount, version: message.version });
   return parts;
@@ -248,7 +248,7 @@ async function swap(
     hashKey: message.hashKey,
     ruleCounts,
     ruleCache,
-    bans,
+    bans: bans.set,
     onFault: quietly(log),
   }).catch((error: unknown) => {
     stores.abandon();

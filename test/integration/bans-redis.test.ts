@@ -1,7 +1,13 @@
 /** The book of bans in a real Redis: the same answers as in memory, in Cluster too; what is lost heals. */
 import t from 'tap';
+import type { Ban } from '../../src/controls/ban.js';
 import { bookSuite, found, network, RULES, told } from '../../src/controls/testing.js';
+import { BAN_CHANNEL } from '../../src/controls/ban-script.js';
+import { redisSection } from '../../src/redis/config.js';
+import { redisSettings } from '../../src/redis/settings.js';
+import { subscribeRedis } from '../../src/redis/subscriber.js';
 import { redisBook } from '../support/bans.js';
+import { until } from '../support/case.js';
 import { redisMissing, startRedis } from '../support/redis.js';
 import { startCluster } from '../support/redis-cluster.js';
 
@@ -26,6 +32,11 @@ t.test('a Redis Cluster', { skip: redisMissing }, async (t) => {
   const cluster = await startCluster();
   t.teardown(() => cluster.stop());
   const book = await redisBook(t, { cluster: cluster.addresses, keyPrefix: 'shop:' });
+  const settings = redisSettings(redisSection.parse({ cluster: cluster.addresses })!, { baseDir: '/' });
+  const heard: string[] = [];
+  const line = subscribeRedis(settings, `shop:${BAN_CHANNEL}`, (text) => void heard.push(text));
+  t.teardown(() => line.close());
+  t.ok(await until(line.listening));
   const now = Date.now();
   t.match(await book.ban([found(now), told(60_000, { subject: network('192.0.2.1') })]), [
     { result: 'made' },
@@ -35,6 +46,7 @@ t.test('a Redis Cluster', { skip: redisMissing }, async (t) => {
   t.equal((await book.read()).bans.length, 2);
   t.equal((await book.unban(network('192.0.2.1'), { actor: 'ann', reason: 'x' }))?.strikes, 0);
   t.equal((await book.audit(10)).length, 3);
+  t.ok(await until(() => heard.length === 3), 'changes are told');
 });
 
 t.test("Redis' clock decides", { skip: redisMissing }, async (t) => {
@@ -52,6 +64,43 @@ t.test("Redis' clock decides", { skip: redisMissing }, async (t) => {
   await book.sweep();
   t.equal(await server.client.hlen('{bans}:held'), 2, 'the sweep gives memory back');
   t.equal(await server.client.zcard('{bans}:ends'), 0);
+});
+
+t.test('what is over is not put back', { skip: redisMissing }, async (t) => {
+  const server = await startRedis();
+  t.teardown(() => server.stop());
+  const clock = { at: 1_000_000, nowMs: () => clock.at };
+  const section = { url: `redis://127.0.0.1:${server.port}` };
+  const book = await redisBook(t, section, { nowMs: clock.nowMs });
+  const answer = async (ban: Ban | undefined) => (await book.putBack([ban!], 'gate:test'))[0];
+  const [first] = await book.ban([told(60_000)]);
+  t.equal(await answer(first!.ban), 'held');
+  clock.at += 10;
+  const [second] = await book.ban([told(20)]);
+  clock.at += 30;
+  t.equal(await answer(second!.ban), 'ended');
+  t.equal(await answer(first!.ban), 'ended', 'what replaced it is over');
+  clock.at += 10;
+  const [third] = await book.ban([told(60_000)]);
+  clock.at += 10;
+  await book.unban(third!.ban!.subject, { actor: 'ann', reason: 'x' });
+  t.equal(await answer(third!.ban), 'lifted');
+  await server.client.flushall();
+  t.equal(await answer(third!.ban), 'restored', 'nobody remembers');
+  t.equal(await book.lift(new Map([['network:198.51.100.7', clock.at]])), 1, 'until somebody does');
+  t.same((await book.read()).bans, []);
+});
+
+t.test('a full Redis takes no bans, says so, and still tells them', { skip: redisMissing }, async (t) => {
+  const server = await startRedis();
+  t.teardown(() => server.stop());
+  const book = await redisBook(t, { url: `redis://127.0.0.1:${server.port}` });
+  await book.ban([told(60_000)]);
+  await server.client.config('SET', 'maxmemory', '1');
+  await t.rejects(book.ban([told(60_000, { subject: network('192.0.2.1') })]), { code: 'REDIS_OOM' });
+  t.equal((await book.read()).bans.length, 1);
+  await server.client.config('SET', 'maxmemory', '0');
+  t.match(await book.ban([told(60_000, { subject: network('192.0.2.1') })]), [{ result: 'made' }]);
 });
 
 t.test('each key can be lost by itself, and nothing stays broken', { skip: redisMissing }, async (t) => {
