@@ -1,4 +1,4 @@
-/** A real gate with the bans in a real Redis: follows within a second, and keeps them where Redis does not. */
+/** A real gate with the bans in a real Redis: it follows, and keeps them where Redis does not. */
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
