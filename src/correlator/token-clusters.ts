@@ -24,6 +24,11 @@ export type Cluster = Readonly<{
   generations: number;
   /** Share of the tokens that ended whose end was another one's beginning, beyond what chance explains. */
   handovers: number;
+  /**
+   * Variance over mean of how many there are at once: 1 for visitors who come as they like, more where they
+   * come in waves, 0 for a fixed number of workers. Infinity where the time is too short to say.
+   */
+  dispersion: number;
   /** Tokens of the same networks and order that ended with fewer requests. */
   strays: number;
 }>;
@@ -38,9 +43,10 @@ type Walk = Readonly<{
   address: string;
 }>;
 
-const GROUP_MAX = 256;
-const WALKS_MAX = 4_096;
-const ROUNDS_MAX = 8;
+const WALKS_MAX = 3_000;
+/** So many may stand for a cluster in each round. */
+const LEADERS_MAX = 24;
+const ROUNDS_MAX = 4;
 const PACE_SPREAD = 2;
 const ENDED_MS = 30_000;
 const BEFORE_MS = 5_000;
@@ -61,7 +67,7 @@ export function clusterTokens(tokens: readonly Token[], rules: ClusterRules, now
     let group = groups.get(name);
     if (group === undefined) groups.set(name, (group = { busy: [], light: [] }));
     const list = token.profile.count >= rules.requests ? group.busy : group.light;
-    if (list.length < GROUP_MAX) list.push(walk);
+    list.push(walk);
   }
   const found = [...groups.values()].flatMap((group) => densest(group, rules));
   return joined(found, rules).map(summed);
@@ -107,7 +113,7 @@ function densest({ busy, light }: Group, rules: ClusterRules): Alike[] {
   let rest = [...busy];
   for (let round = 0; round < ROUNDS_MAX && rest.length > 1; round++) {
     let best: Walk[] = [];
-    for (const leader of rest) {
+    for (const leader of sampled(rest)) {
       const alike = rest.filter((walk) => walk !== leader && isAlike(leader, walk, rules));
       if (alike.length + 1 > best.length) best = [leader, ...alike];
     }
@@ -118,6 +124,15 @@ function densest({ busy, light }: Group, rules: ClusterRules): Alike[] {
     rest = rest.filter((walk) => !chosen.has(walk));
   }
   return found;
+}
+
+/** Evenly over the time in which they ended. */
+function sampled(walks: readonly Walk[]): readonly Walk[] {
+  if (walks.length <= LEADERS_MAX) return walks;
+  return Array.from(
+    { length: LEADERS_MAX },
+    (_, at) => walks[Math.floor((at * walks.length) / LEADERS_MAX)]!,
+  );
 }
 
 /** The same walk from several networks is one cluster. */
@@ -159,6 +174,7 @@ function summed({ walks, strays }: Alike): Cluster {
     networks: [...networks].sort((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1)),
     generations: (lastMs - firstMs) / lifeMs,
     handovers: Math.max(handoverShare([tokens]), handoverShare(byAddress(walks))),
+    dispersion: dispersionOf(tokens, lifeMs),
     strays,
   };
 }
@@ -202,4 +218,20 @@ function followedEnds(ends: readonly number[], starts: readonly number[], afterM
     next += 1;
   }
   return followed;
+}
+
+const INSTANTS = 64;
+
+/** Without the first and the last lifetime, in which workers start and tokens are too young to be here. */
+function dispersionOf(tokens: readonly Token[], lifeMs: number): number {
+  const firstMs = Math.min(...tokens.map(({ profile }) => profile.firstMs)) + lifeMs;
+  const lastMs = Math.max(...tokens.map(({ profile }) => profile.lastMs)) - lifeMs;
+  if (lastMs - firstMs < 2 * lifeMs) return Infinity;
+  const counts = Array.from({ length: INSTANTS }, (_, at) => {
+    const ms = firstMs + (at * (lastMs - firstMs)) / (INSTANTS - 1);
+    return tokens.filter(({ profile }) => profile.firstMs <= ms && profile.lastMs >= ms).length;
+  });
+  const mean = counts.reduce((sum, count) => sum + count, 0) / INSTANTS;
+  const variance = counts.reduce((sum, count) => sum + (count - mean) ** 2, 0) / INSTANTS;
+  return mean === 0 ? Infinity : variance / mean;
 }

@@ -55,6 +55,11 @@ const VARIANTS = {
   'no ASN known': { asns: [undefined] },
   'one worker from one network': { workers: 1, asns: [64_801], lengthMs: 40 * MINUTE },
   'a new address for each token': { ipOf: (worker: number, token: number) => `10.20.${worker}.${token}` },
+  'a dozen workers, each token with a new address': {
+    workers: 12,
+    lengthMs: 30 * MINUTE,
+    ipOf: (worker: number, token: number) => `10.2${worker % 3}.${worker}.${token}`,
+  },
   'slow, 80 to 100 pages each': { perToken: [80, 100], pauseMs: 2_000, lengthMs: 30 * MINUTE },
 } as const;
 for (const [name, over] of Object.entries(VARIANTS)) {

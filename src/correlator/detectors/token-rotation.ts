@@ -71,6 +71,8 @@ const LIGHT = 0.25;
 const LIGHT_MIN = 12;
 /** A scraper's tokens are all long; people stop anywhere. */
 const STRAYS_MAX = 0.5;
+const STEADY_TOKENS = 20;
+const STEADY_MAX = 0.3;
 const ALIVE_MS = 600_000;
 const ONLY_SHARE = 0.8;
 const REQUEST_IDS = 5;
@@ -146,15 +148,21 @@ function isRotation(config: TokenRotationConfig, cluster: Cluster): boolean {
     cluster.tokens.length >= config.tokens &&
     few >= NETWORK_SHARE * requests &&
     cluster.generations >= GENERATIONS_MIN &&
-    cluster.handovers >= config.handovers &&
+    isRelay(config, cluster) &&
     cluster.strays <= STRAYS_MAX * cluster.tokens.length
   );
+}
+
+/** Many workers hide each other's handovers, but there are as many of them all the time. */
+function isRelay(config: TokenRotationConfig, cluster: Cluster): boolean {
+  const { tokens, handovers, dispersion } = cluster;
+  return handovers >= config.handovers || (tokens.length >= STEADY_TOKENS && dispersion <= STEADY_MAX);
 }
 
 type Now = Readonly<{ totals: readonly AddressTotals[]; nowMs: number }>;
 
 function detectionOf(config: TokenRotationConfig, cluster: Cluster, now: Now): Detection {
-  const { tokens, networks, handovers, generations } = cluster;
+  const { tokens, networks, generations } = cluster;
   const profiles = tokens.map(({ profile }) => profile);
   const names = new Set(tokens.map(({ name }) => name));
   const requests = profiles.reduce((sum, { count }) => sum + count, 0);
@@ -169,7 +177,7 @@ function detectionOf(config: TokenRotationConfig, cluster: Cluster, now: Now): D
     summary:
       `${tokens.length} tokens (${config.tokens} are suspect) with ${requests} pages in the same order, ` +
       `${Math.round(requests / tokens.length)} each, from ${few.join(', ')}; ` +
-      `${Math.round(handovers * 100)} % of those that ended were followed by the next at once`,
+      followedBy(config, cluster),
     counts: {
       tokens: tokens.length,
       requests,
@@ -182,6 +190,17 @@ function detectionOf(config: TokenRotationConfig, cluster: Cluster, now: Now): D
     explains: ({ session, apiKey }) =>
       session !== undefined ? names.has(session) : apiKey !== undefined && names.has(`${KEY_MARK}${apiKey}`),
   };
+}
+
+function followedBy(
+  config: TokenRotationConfig,
+  { handovers, dispersion, tokens, generations }: Cluster,
+): string {
+  if (handovers >= config.handovers) {
+    return `${Math.round(handovers * 100)} % of those that ended were followed by the next at once`;
+  }
+  const atOnce = Math.round(tokens.length / generations);
+  return `${atOnce} at once all the time (variance over mean ${dispersion.toFixed(2)})`;
 }
 
 /** A token that is over comes never again. */
