@@ -57,11 +57,15 @@ int fail_kernel(int error, const char *what);
 /* Where the interface's pins are, of this layout. */
 int filter_place(struct filter *filter, const char *root, const char *interface);
 
+/* Says that nothing is pinned, or under another layout; the exit code. */
+int filter_not_attached(const struct filter *filter);
+
 /* Opens the pinned filter; when `exclusive`, keeps other loaders from changing it until closed. */
 int filter_open(struct filter *filter, bool exclusive);
 
 /* Loads the program with fresh maps that nobody else sees. */
-int filter_load(struct filter *filter, const struct filter_sizes *sizes, const struct tidegate_config *config);
+int filter_load(struct filter *filter, const struct filter_sizes *sizes,
+		const struct tidegate_config *config);
 
 /* Claims the pin directory and loads; then come the lists, then filter_link, or filter_abandon. */
 int filter_prepare(struct filter *filter, const struct filter_sizes *sizes,

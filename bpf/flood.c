@@ -84,7 +84,8 @@ static struct flood settings_of(unsigned char *frame, unsigned int sources)
 	return flood;
 }
 
-static int send_for(int program, unsigned int ifindex, double seconds, const unsigned char *frame, size_t length)
+static int send_for(int program, unsigned int ifindex, double seconds, const unsigned char *frame,
+		    size_t length)
 {
 	struct xdp_md context = { .data_end = length, .ingress_ifindex = ifindex };
 	LIBBPF_OPTS(bpf_test_run_opts, options, .data_in = frame, .data_size_in = length, .ctx_in = &context,

@@ -1,6 +1,6 @@
 /*
- * Reads one line of the control protocol: a flat JSON object (RFC 8259) of strings, numbers, booleans and null.
- * Everything is bounded, nothing is allocated; what does not fit is refused, never cut off silently.
+ * Reads one line of the control protocol: a flat JSON object (RFC 8259) of strings, numbers, booleans and
+ * null. Everything is bounded, nothing is allocated; what does not fit is refused, never cut off silently.
  */
 #ifndef TIDEGATE_JSON_H
 #define TIDEGATE_JSON_H

@@ -207,8 +207,8 @@ static void fulfil(struct tidegate_config *config, const struct wishes *wishes)
 }
 
 /*
- * 100 SYNs a second: a page makes a handful of connections, but hundreds of people may share an address. A SYN
- * dropped is sent again a second later, so the cap slows honest crowds down and does not shut them out.
+ * 100 SYNs a second: a page makes a handful of connections, but hundreds of people may share an address. A
+ * SYN dropped is sent again a second later, so the cap slows honest crowds down and does not shut them out.
  */
 static struct tidegate_config defaults(void)
 {

@@ -1,7 +1,7 @@
 /*
  * The maps of the filter. Sizes are defaults; the loader sets others before the program is loaded. Exact bans
- * and sources take their memory beforehand: their entries lie side by side, which saves a third of the time of
- * a look-up in a long list. The other lists grow.
+ * and sources take their memory beforehand: their entries lie side by side, which saves a third of the time
+ * of a look-up in a long list. The other lists grow.
  */
 #ifndef TIDEGATE_MAPS_BPF_H
 #define TIDEGATE_MAPS_BPF_H

@@ -1,6 +1,6 @@
 /*
- * Reads one frame: Ethernet, VLAN tags (802.1Q, 802.1ad), IPv4 with options and fragments, IPv6 with a bounded
- * chain of extension headers (RFC 8200 section 4), TCP. Whatever lies past the end of the frame is unread.
+ * Reads one frame: Ethernet, VLAN tags (802.1Q, 802.1ad), IPv4 with options and fragments, IPv6 with a
+ * bounded chain of extension headers (RFC 8200 section 4), TCP. Whatever lies past the end of the frame is unread.
  */
 #ifndef TIDEGATE_PARSE_BPF_H
 #define TIDEGATE_PARSE_BPF_H

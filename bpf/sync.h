@@ -5,8 +5,8 @@
 #include "filter.h"
 
 /*
- * Reads lines until the end of input, answers on standard output. With `trying`, packets may be sent through the
- * program. The exit code tells whether all lines were accepted.
+ * Reads lines until the end of input, answers on standard output. With `trying`, packets may be sent through
+ * the program. The exit code tells whether all lines were accepted.
  */
 int sync_run(struct filter *filter, bool trying);
 

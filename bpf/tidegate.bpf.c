@@ -1,7 +1,7 @@
 /*
  * The filter in the kernel: what must never be dropped, then the allow list, the ban list, the SYN cap, the
- * packet cap, in this order, before the TCP stack sees the packet. It knows sources only by address: it cannot
- * tell apart those behind one address, nor a forged address from a true one.
+ * packet cap, in this order, before the TCP stack sees the packet. It knows sources only by address: it
+ * cannot tell apart those behind one address, nor a forged address from a true one.
  */
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
@@ -69,9 +69,9 @@ static __always_inline bool covered(void *list, __u32 *key, __u64 bytes)
 }
 
 /*
- * One packet more in the window at `cell`. Exact whatever CPUs do at once: the decision follows from the count
- * that the atomic addition found. A window that is over its cap is only read, so a flood does not fight over
- * the cache line.
+ * One packet more in the window at `cell`. Exact whatever CPUs do at once: the decision follows from the
+ * count that the atomic addition found. A window that is over its cap is only read, so a flood does not fight
+ * over the cache line.
  */
 static __always_inline enum taken take(__u64 *cell, __u64 tick, __u32 cap, __u32 ticks)
 {

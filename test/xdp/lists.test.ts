@@ -96,6 +96,8 @@ t.test('a ban ends in the kernel at its time', skip, async (t) => {
   const late = await filter.packet(frame({ from: '10.1.1.1', payload: ACK }));
   t.same(late.counters, { 'passed.judged': 1, 'noted.expired': 1 }, 'and is counted as expired');
   t.match(await filter.ask({ op: 'ban', net: '10.4.4.4', until: 1 }), { ok: false, error: /over already/ });
+  await filter.ask({ op: 'ban', net: '10.5.5.5', until: Number.MAX_SAFE_INTEGER });
+  t.equal(await verdict(filter, '10.5.5.5'), 'drop', 'the end of time is no end');
 });
 
 t.test('an entry that has expired hides no shorter prefix in force', skip, async (t) => {
