@@ -12,8 +12,13 @@ import { joined, openSighting, savedSighting, saveSighting, sight, type Sighting
 
 const SLOT_MS = 60_000;
 const SLOTS = 12;
-const POLICIES_MAX = 64;
+const POLICIES_MAX = 256;
+/** Beyond, it makes no difference how far over the limit somebody is. */
+const PEAK_MAX = 10_000;
 const SESSIONS_MAX = 8;
+
+/** Between a policy's name and the length of its slots. */
+const ID_END = '\n';
 
 /** Of one address in one slot. `peak`: highest use in thousandths, above 1000 where it went over. */
 type Near = {
@@ -76,18 +81,26 @@ export function openLimitUse({ entriesMax, counts }: LimitUseOptions, saved?: Sa
     policies.set(name, openPolicy(slotMs, opened));
   }
 
-  function policyOf({ site, near }: Observation): Policy | undefined {
+  function policyOf({ site, near, timeMs }: Observation): Policy | undefined {
     const { policy, by, windowMs } = near!;
-    const name = `${policy} by ${by} on ${site}`;
     const slotMs = Math.max(SLOT_MS, windowMs);
-    const known = policies.get(name);
-    if (known?.slotMs === slotMs) return known;
-    // The window was changed in the config: what was seen under the old one is of no use.
-    if (known !== undefined) for (const [, slot] of known.slots.all()) held -= slot.size;
-    else if (policies.size >= POLICIES_MAX) return undefined;
+    // While a config is rolled out, nodes differ in the window.
+    const id = `${policy} by ${by} on ${site}${ID_END}${slotMs}`;
+    const known = policies.get(id);
+    if (known !== undefined) return known;
+    if (policies.size >= POLICIES_MAX) forgetOld(timeMs);
+    if (policies.size >= POLICIES_MAX) return undefined;
     const made = openPolicy(slotMs);
-    policies.set(name, made);
+    policies.set(id, made);
     return made;
+  }
+
+  function forgetOld(nowMs: number): void {
+    for (const [id, { slots, slotMs }] of policies) {
+      if (slots.since(nowMs - (SLOTS + 1) * slotMs).length > 0) continue;
+      for (const [, slot] of slots.all()) held -= slot.size;
+      policies.delete(id);
+    }
   }
 
   function makeRoom({ slots }: Policy): boolean {
@@ -120,7 +133,8 @@ export function openLimitUse({ entriesMax, counts }: LimitUseOptions, saved?: Sa
   };
 }
 
-const useOf = ({ near }: Observation): number => Math.round((1000 * near!.used) / near!.limit);
+const useOf = ({ near }: Observation): number =>
+  Math.min(PEAK_MAX, Math.round((1000 * near!.used) / near!.limit));
 
 function firstOf(seen: Observation): Near {
   const near: Near = {
@@ -180,7 +194,8 @@ export function gatherUse(
 ): ReadonlyMap<string, ReadonlyMap<string, Use>> {
   const all = new Map<string, Map<string, Gathered>>();
   for (const part of parts) {
-    for (const [name, { slotMs, slots }] of part.policies) {
+    for (const [id, { slotMs, slots }] of part.policies) {
+      const name = id.slice(0, id.indexOf(ID_END));
       let into = all.get(name);
       if (into === undefined) all.set(name, (into = new Map()));
       for (const [at, slot] of slots.since(nowMs - SLOTS * slotMs)) {

@@ -134,7 +134,15 @@ t.test('memory stays bounded, and what is lost is counted', async (test) => {
     part.observe(observation({ near, key: `10.0.${at >> 8}.${at & 255}`, timeMs: START_MS + at * 20 }));
   test.ok(part.size() <= 500);
   test.ok(part.dropped() >= 5_000);
-  for (let at = 0; at < 1_000; at++) part.observe(observation({ near: { ...near, policy: `q${at}` } }));
-  test.ok(part.size() <= 600);
+  for (let at = 0; at < 1_000; at++)
+    part.observe(
+      observation({ near: { ...near, policy: `q${at}`, used: 1e300 }, timeMs: START_MS + 120_000 }),
+    );
+  test.ok(part.size() <= 500 + 256);
   test.equal(reopened(detector, part).dropped(), part.dropped());
+  const later = observation({ near, timeMs: START_MS + 3_600_000 });
+  const before = part.dropped();
+  part.observe(later);
+  test.equal(part.dropped(), before, 'policies of old make room');
+  test.equal(part.size(), 1);
 });
