@@ -1,6 +1,6 @@
 /** What is to be seen of a correlator in metrics, in the supervisor and in a process of its own. */
 import type { Metrics } from '../telemetry/metrics.js';
-import type { CorrelatorView } from './embedded-correlator.js';
+import type { CorrelatorView } from './correlator.js';
 
 type Read = (view: CorrelatorView) => number;
 type ReadAll = (view: CorrelatorView) => Readonly<Record<string, number>>;

@@ -22,7 +22,7 @@ import { createMetrics, sumOf } from '../telemetry/metrics.js';
 import { buildCorrelator, type BuiltCorrelator } from './correlator.js';
 import { correlatorGauges } from './correlator-gauges.js';
 import { createListener, type Listener } from './correlator-listener.js';
-import type { CorrelatorView } from './embedded-correlator.js';
+import type { CorrelatorView } from './correlator.js';
 
 export type CorrelatorProcess = Readonly<{
   /** Answers where it listens, if anywhere. Throws a Fault where it cannot start; then nothing stays open. */

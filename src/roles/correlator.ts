@@ -1,15 +1,23 @@
 /** The correlator built from the config: the same for the supervisor and for a process of its own. */
+import type { ConsumerStats } from '../bus/bus-contract.js';
 import type { Config } from '../config/schema.js';
 import type { BanBook } from '../controls/ban-book-contract.js';
 import { systemClock } from '../core/clock.js';
 import { createCrawlers, createNames, type Crawlers } from '../correlator/crawlers.js';
 import { createDetectors } from '../correlator/detectors/index.js';
-import { createEngine, type Engine, type EngineDeps } from '../correlator/engine.js';
+import { createEngine, type Engine, type EngineDeps, type EngineStats } from '../correlator/engine.js';
 import { createRecent } from '../correlator/recent.js';
 import { createScreen } from '../correlator/screen.js';
 import { createPlaces } from '../reputation/places.js';
 import { createUntouchable } from '../reputation/untouchable.js';
 import type { Log } from './engines.js';
+
+export type CorrelatorView = Readonly<{
+  engine: EngineStats;
+  consumer: ConsumerStats;
+  /** Observations lost on the way, before and on the bus in memory. */
+  busDropped: number;
+}>;
 
 export type BuiltCorrelator = Readonly<{
   engine: Engine;

@@ -5,6 +5,7 @@ import { configSchema, type Config } from '../config/schema.js';
 import { channelPair } from '../core/channel.js';
 import { packObservation } from '../core/packed-observation.js';
 import { fakeBook, observed } from '../correlator/testing-engine.js';
+import { stuffing } from '../correlator/testing/index.js';
 import { createEmbeddedCorrelator } from './embedded-correlator.js';
 
 function configOf(given: Record<string, unknown> = {}): Config {
@@ -13,38 +14,32 @@ function configOf(given: Record<string, unknown> = {}): Config {
 }
 
 async function until(fits: () => boolean): Promise<void> {
-  for (let tries = 0; tries < 400 && !fits(); tries++) await sleep(10);
+  for (let tries = 0; tries < 1_000 && !fits(); tries++) await sleep(20);
 }
 
-t.test('observations of workers reach the engine; a reload goes on where it was', async (test) => {
-  let config = configOf();
-  const correlator = createEmbeddedCorrelator({
-    config: () => config,
-    book: fakeBook(),
-    log: () => undefined,
-  });
+t.test('what workers observe is looked at in a thread, and bans come back to the book', async (test) => {
+  let config = configOf({ correlator: { evaluateEvery: '100ms' } });
+  const book = fakeBook();
+  const correlator = createEmbeddedCorrelator({ config: () => config, book, log: () => undefined });
+  test.teardown(() => correlator.close());
   const [worker, supervisor] = channelPair();
   correlator.attach(supervisor);
   await correlator.follow();
-  const now = Date.now();
-  const send = (from: number, count: number): void => {
-    const batch = Array.from({ length: count }, (_, n) =>
-      packObservation(observed({ n: from + n, timeMs: now })),
-    );
-    worker.send(OBSERVATIONS_TOPIC, [...batch, 'no observation', null]);
-  };
-  send(0, 100);
-  const judged = (): number => correlator.view()?.engine.fates.judged ?? 0;
-  await until(() => judged() === 100);
-  test.equal(judged(), 100);
-  config = configOf({ correlator: { lateness: '40s' } });
-  await correlator.follow();
-  test.equal(judged(), 0, 'counters start anew');
-  send(50, 100);
-  await until(() => judged() === 50);
-  test.match(correlator.view()?.engine.fates, { judged: 50, repeated: 50 }, 'what was seen before is known');
+  const { traffic, attackers } = stuffing({ startMs: Date.now() - 60_000 });
+  book.away = true;
+  worker.send(OBSERVATIONS_TOPIC, traffic.map(packObservation));
+  await until(() => (correlator.view()?.engine.acts.failures ?? 0) > 0);
+  test.equal(book.bans.size, 0, 'the book was away');
+  book.away = false;
+  await until(() => book.bans.size === attackers.size);
+  test.equal(book.bans.size, attackers.size);
+  await until(() => (correlator.view()?.engine.fates.judged ?? 0) > 0);
+  test.equal(correlator.view()?.engine.fates.judged, traffic.length);
+  const flood = Array.from({ length: 60_000 }, (_, n) => packObservation(observed({ n })));
+  worker.send(OBSERVATIONS_TOPIC, flood);
+  await until(() => (correlator.view()?.busDropped ?? 0) > 0);
+  test.equal(correlator.view()?.busDropped, 60_000, 'more than may be under way is counted');
   config = configOf({ correlator: { enabled: false } });
   await correlator.follow();
   test.equal(correlator.view(), undefined);
-  await correlator.close();
 });

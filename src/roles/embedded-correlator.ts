@@ -1,110 +1,166 @@
 /**
- * The correlator inside the supervisor, for a gate without Kafka: workers send what it reads of each
- * decision, a bounded bus in memory keeps it from holding up the limits, which live on the same event loop. A
- * reload makes it anew; detectors whose settings stayed go on from where they were, others start empty.
+ * The supervisor's side of its correlator, which runs in a thread of its own: what workers observed goes
+ * there, asks to the book of bans come back. Bounded: a thread that is behind loses observations, counted;
+ * one that dies is started again, empty.
  */
-import type { Consumer, ConsumerStats } from '../bus/bus-contract.js';
-import { createMemoryBus, type MemoryBus } from '../bus/memory.js';
+import { fileURLToPath } from 'node:url';
+import { Worker } from 'node:worker_threads';
+import { nextRestart } from '../cluster/backoff.js';
 import { OBSERVATIONS_TOPIC } from '../cluster/observations.js';
 import type { Config } from '../config/schema.js';
-import type { BanBook } from '../controls/ban-book-contract.js';
+import type { BanBook, BanOutcome } from '../controls/ban-book-contract.js';
 import type { Channel } from '../core/channel.js';
 import { describeFault } from '../core/errors.js';
-import { unpackObservation } from '../core/packed-observation.js';
-import type { Saved } from '../correlator/detector.js';
-import type { EngineStats } from '../correlator/engine.js';
-import { buildCorrelator, type BuiltCorrelator } from './correlator.js';
+import type { CorrelatorView } from './correlator.js';
+import type { FromThread, ToThread } from './correlator-messages.js';
 import type { Log } from './engines.js';
-
-export type CorrelatorView = Readonly<{ engine: EngineStats; consumer: ConsumerStats; busDropped: number }>;
 
 export type EmbeddedCorrelator = Readonly<{
   /** Takes observations of this worker. */
   attach(channel: Channel): void;
-  /** Starts, restarts or ends it as the config now says. Never rejects. */
+  /** Starts, changes or ends it as the config now says. Never rejects, does not wait for the thread. */
   follow(): Promise<void>;
-  /** Undefined where it does not run. */
+  /** As of about a second ago; undefined where it does not run. */
   view(): CorrelatorView | undefined;
+  /** Has what it holds looked at once more, for at most some seconds. */
   close(): Promise<void>;
 }>;
 
 type Deps = Readonly<{ config: () => Config; book: Pick<BanBook, 'ban' | 'note'>; log: Log }>;
-type Running = Readonly<{ text: string; built: BuiltCorrelator; consumer: Consumer }>;
 
-const CLOSE_MS = 1_000;
+const CLOSE_MS = 3_000;
+const HEAP_MB = 512;
 
-export function createEmbeddedCorrelator({ config, book, log }: Deps): EmbeddedCorrelator {
-  let running: Running | undefined;
-  /** Outlives a reload, and with it what waits and the offsets. */
-  let bus: MemoryBus | undefined;
-  let kept: ReadonlyMap<number, Saved> = new Map();
-  let work: Promise<void> = Promise.resolve();
-  let closed = false;
+/** In a source tree the loader of TypeScript must begin in the thread too. */
+function openThread(): Worker {
+  const options = { resourceLimits: { maxOldGenerationSizeMb: HEAP_MB } };
+  const here = import.meta.url;
+  if (!here.endsWith('.ts')) {
+    return new Worker(fileURLToPath(new URL('./correlator-thread.js', here)), options);
+  }
+  const entry = JSON.stringify(new URL('./correlator-thread.ts', here).href);
+  const code = `import('tsx/esm/api').then(({ register }) => { register(); return import(${entry}); });`;
+  return new Worker(code, { ...options, eval: true });
+}
 
-  async function run(text: string): Promise<void> {
-    const now = config();
-    bus ??= createMemoryBus({ partitions: 1, queueEvents: now.correlator.queueMax });
-    const built = buildCorrelator(now, { book, log, from: kept });
-    const { engine } = built;
-    const consumer = bus.consumer();
-    await built.start();
-    running = { text, built, consumer };
-    await consumer.start({
-      open: (partition) => engine.open(partition),
-      take: (delivered) => engine.take(delivered),
-      settle: () => engine.settle(),
-      lost(partitions) {
-        kept = engine.saved();
-        engine.lost(partitions);
-      },
+export function createEmbeddedCorrelator(deps: Deps): EmbeddedCorrelator {
+  return new Embedded(deps);
+}
+
+class Embedded implements EmbeddedCorrelator {
+  private thread: Worker | undefined;
+  private shown: CorrelatorView | undefined;
+  /** Observations on the line to the thread. */
+  private underWay = 0;
+  private dropped = 0;
+  private deaths = 0;
+  private startedMs = 0;
+  private restart: NodeJS.Timeout | undefined;
+  private closed = false;
+
+  constructor(private readonly deps: Deps) {}
+
+  attach(channel: Channel): void {
+    channel.on(OBSERVATIONS_TOPIC, (body) => {
+      if (this.thread === undefined || !Array.isArray(body)) return;
+      if (this.underWay + body.length > this.deps.config().correlator.queueMax) {
+        this.dropped += body.length;
+        return;
+      }
+      this.underWay += body.length;
+      this.send({ kind: 'observations', batch: body as unknown[] });
     });
   }
 
-  async function end(): Promise<void> {
-    if (running === undefined) return;
-    const { built, consumer } = running;
-    running = undefined;
-    await consumer.close(CLOSE_MS);
-    await built.close();
+  async follow(): Promise<void> {
+    const { kafka, correlator } = this.deps.config();
+    const wanted = kafka === undefined && correlator.enabled && !this.closed;
+    if (!wanted) return this.end();
+    if (this.thread === undefined) this.begin();
+    else this.send({ kind: 'config', config: this.deps.config() });
   }
 
-  async function follow(): Promise<void> {
-    const text = closed ? undefined : textOf(config());
-    if (text === running?.text) return;
-    await end();
-    if (text !== undefined) await run(text);
+  view(): CorrelatorView | undefined {
+    return this.shown && { ...this.shown, busDropped: this.shown.busDropped + this.dropped };
   }
 
-  const inTurn = (): Promise<void> => {
-    work = work.then(follow).catch((error: unknown) => log('error', `correlator: ${describeFault(error)}`));
-    return work;
-  };
-  return {
-    attach(channel) {
-      channel.on(OBSERVATIONS_TOPIC, (body) => {
-        if (bus === undefined || !Array.isArray(body)) return;
-        for (const packed of body as unknown[]) {
-          const observation = unpackObservation(packed);
-          if (observation !== undefined) bus.offer(observation);
-        }
+  async close(): Promise<void> {
+    this.closed = true;
+    await this.end();
+  }
+
+  private begin(): void {
+    clearTimeout(this.restart);
+    this.startedMs = performance.now();
+    const thread = openThread();
+    this.thread = thread;
+    this.underWay = 0;
+    thread.unref();
+    thread.on('message', (message: FromThread) => this.hear(thread, message));
+    thread.on('error', (error) => this.deps.log('error', `correlator: its thread failed: ${error.message}`));
+    thread.on('exit', () => this.onExit(thread));
+    this.send({ kind: 'config', config: this.deps.config() });
+  }
+
+  private onExit(thread: Worker): void {
+    if (this.thread !== thread) return;
+    this.thread = undefined;
+    this.shown = undefined;
+    const next = nextRestart(this.deaths, performance.now() - this.startedMs);
+    this.deaths = next.deaths;
+    this.restart = setTimeout(() => void this.follow(), next.waitMs).unref();
+  }
+
+  private async end(): Promise<void> {
+    clearTimeout(this.restart);
+    const { thread } = this;
+    if (thread === undefined) return;
+    const closed = new Promise<void>((resolve) => {
+      const timer = setTimeout(resolve, CLOSE_MS);
+      thread.once('exit', () => {
+        clearTimeout(timer);
+        resolve();
       });
-    },
-    follow: inTurn,
-    view() {
-      if (running === undefined || bus === undefined) return undefined;
-      const { built, consumer } = running;
-      return { engine: built.engine.stats(), consumer: consumer.stats(), busDropped: bus.dropped() };
-    },
-    async close() {
-      closed = true;
-      await inTurn();
-    },
-  };
-}
+    });
+    this.send({ kind: 'close' });
+    // It may still ask the book, and is answered, until it has ended.
+    this.thread = undefined;
+    this.shown = undefined;
+    await closed;
+    await thread.terminate();
+  }
 
-/** Changes with whatever it is built from; undefined where it shall not run. */
-function textOf({ kafka, correlator, reputation, baseDir }: Config): string | undefined {
-  if (kafka !== undefined || !correlator.enabled) return undefined;
-  const { allowlist, widest, ownAddresses, poll } = reputation;
-  return JSON.stringify([correlator, allowlist, widest, ownAddresses, poll, baseDir]);
+  private send(message: ToThread): void {
+    this.thread?.postMessage(message);
+  }
+
+  private hear(thread: Worker, message: FromThread): void {
+    switch (message.kind) {
+      case 'took':
+        this.underWay -= message.count;
+        return;
+      case 'view':
+        if (this.thread === thread) this.shown = message.view;
+        return;
+      case 'log':
+        this.deps.log(message.level, message.text, message.fields);
+        return;
+      case 'ban':
+        return this.answer(thread, message.id, this.deps.book.ban(message.asks));
+      case 'note':
+        return this.answer(
+          thread,
+          message.id,
+          this.deps.book.note(message.note).then(() => []),
+        );
+    }
+  }
+
+  private answer(thread: Worker, id: number, asked: Promise<readonly BanOutcome[]>): void {
+    const tell = (message: ToThread): void => thread.postMessage(message);
+    asked.then(
+      (outcomes) => tell({ kind: 'answer', id, outcomes }),
+      (error: unknown) => tell({ kind: 'answer', id, outcomes: [], problem: describeFault(error) }),
+    );
+  }
 }

@@ -13,7 +13,7 @@ import { banGauges } from './ban-gauges.js';
 import type { BanDesk } from './ban-desk.js';
 import { bansView } from './bans-view.js';
 import { correlatorGauges } from './correlator-gauges.js';
-import type { CorrelatorView } from './embedded-correlator.js';
+import type { CorrelatorView } from './correlator.js';
 import type { Log } from './engines.js';
 import { feedViews, type FeedView } from './feed-view.js';
 import { limitsView } from './limits-view.js';
