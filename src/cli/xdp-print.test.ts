@@ -5,6 +5,7 @@ import { printXdpStatus } from './xdp-print.js';
 const status: KernelStatus = {
   attached: true,
   mode: 'driver',
+  linkId: 1,
   settings: { dryRun: false, packetsPerSecond: 10_000, synPerSecond: 0, management: [] },
   generation: 7,
   bans: 12,

@@ -23,7 +23,7 @@ const WRITE_LINES = 500;
 export async function saveBook(path: string, state: BookState): Promise<void> {
   const draft = `${path}.${process.pid}.tmp`;
   await mkdir(dirname(path), { recursive: true });
-  const out = createWriteStream(draft, { mode: 0o600 });
+  const out = createWriteStream(draft, { mode: 0o640 });
   try {
     await once(out, 'open');
     const pause = createPacer();

@@ -76,11 +76,21 @@ export function createXdpAgent(config: Config, log: AgentLog): XdpAgent {
   let timer: NodeJS.Timeout | undefined;
   let isStopping = false;
 
+  let linkId: number | undefined;
+
+  const round = async (): Promise<boolean> => {
+    const isDone = (await parts?.agent.round()) ?? false;
+    const now = parts?.agent.stats().status?.linkId;
+    if (linkId !== undefined && now !== linkId) {
+      log('warn', 'the filter was off the interface and is attached again', { interface: xdp.interface });
+      parts?.events.renew();
+    }
+    linkId = now;
+    return isDone;
+  };
   const next = (): void => {
     if (isStopping) return;
-    timer = setTimeout(() => {
-      void parts?.agent.round().finally(next);
-    }, xdp.every);
+    timer = setTimeout(() => void round().finally(next), xdp.every);
   };
   return {
     async start() {
@@ -91,11 +101,11 @@ export function createXdpAgent(config: Config, log: AgentLog): XdpAgent {
       if (wasAttached) await loader.upgrade();
       const metrics = await parts.server.listen();
       parts.events.start();
-      await parts.agent.round();
+      await round();
       next();
       return { interface: xdp.interface, mode: status.mode, dryRun: status.settings.dryRun, metrics };
     },
-    round: async () => (await parts?.agent.round()) ?? false,
+    round,
     async stop({ detach }) {
       isStopping = true;
       clearTimeout(timer);

@@ -22,6 +22,7 @@ function bench() {
   const status = (): KernelStatus => ({
     attached: true,
     mode: 'driver',
+    linkId: 1,
     settings: { dryRun: false, packetsPerSecond: 0, synPerSecond: 0, management: [] },
     management: 0,
     memoryBytes: 0,

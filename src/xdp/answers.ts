@@ -17,6 +17,8 @@ export type KernelStatus = Readonly<{
   /** False where the interface went away under it. */
   attached: boolean;
   mode: 'driver' | 'generic';
+  /** Another one after each attach. */
+  linkId: number;
   settings: KernelSettings;
   /** The number that the last commit was given; 0 before the first. */
   generation: number;
@@ -37,6 +39,7 @@ const counter = z.object({ packets: whole, bytes: whole });
 const statusShape = z.object({
   attached: z.boolean(),
   mode: z.enum(['driver', 'generic']),
+  linkId: whole,
   config: z.object({ packetCap: whole, synCap: whole, dryRun: z.boolean(), management: z.array(z.string()) }),
   lists: z.object({ generation: whole, replaced: whole, leftOut: whole, refused: whole }),
   counters: z.record(z.string(), z.record(z.string(), counter)),
@@ -73,6 +76,7 @@ export function readStatus({ stdout }: Answered): KernelStatus {
   return {
     attached: rest.attached,
     mode: rest.mode,
+    linkId: rest.linkId,
     settings: {
       dryRun: config.dryRun,
       packetsPerSecond: config.packetCap,

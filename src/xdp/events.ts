@@ -19,6 +19,8 @@ export type EventStats = { read: number; unread: number; restarts: number };
 
 export type EventReader = Readonly<{
   start(): void;
+  /** Begins anew soon: the filter is another one. */
+  renew(): void;
   close(): Promise<void>;
   stats(): Readonly<EventStats>;
 }>;
@@ -69,6 +71,7 @@ export function createEventReader({ command: [file, ...args], take }: Deps): Eve
   };
   return {
     start: run,
+    renew: () => void child?.kill('SIGKILL'),
     async close() {
       isClosed = true;
       clearTimeout(timer);

@@ -13,6 +13,7 @@ const STATUS = {
   ok: true,
   attached: true,
   mode: 'driver',
+  linkId: 12,
   config: { packetCap: 100, synCap: 10, dryRun: false, management: ['10.0.0.0/8'] },
   lists: { generation: 4, committedMs: 0, replaced: 1, leftOut: 2, refused: 3 },
   counters: {
@@ -86,6 +87,7 @@ t.test('the status is read: settings, list sizes over all maps, counters', async
   t.same(await loader.status(), {
     attached: true,
     mode: 'driver',
+    linkId: 12,
     settings: SETTINGS,
     ...{ generation: 4, replaced: 1, leftOut: 2, refused: 3 },
     ...{ bans: 6, allowed: 6, management: 1, memoryBytes: 4096 },

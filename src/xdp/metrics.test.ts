@@ -14,6 +14,7 @@ function statsOf(change: Partial<AgentStats> = {}): AgentStats {
     status: {
       attached: true,
       mode: 'driver',
+      linkId: 1,
       settings: { dryRun: false, packetsPerSecond: 1, synPerSecond: 1, management: [] },
       ...{
         generation: 9,

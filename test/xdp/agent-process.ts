@@ -14,15 +14,15 @@ const WAIT_MS = 30_000;
 type Line = Readonly<Record<string, unknown>>;
 export type Said = Readonly<{ code: number; stdout: string; stderr: string }>;
 
-/** A long-running command at the gate's end; what is before it, such as `setpriv …`, in `under`. */
+/** A long-running command at the gate's end; it ends with the test. */
 export class Running {
   readonly lines: Line[] = [];
   stderr = '';
   readonly child: ChildProcess;
 
-  constructor(t: Test, wire: Wire, args: readonly string[], under: readonly string[] = []) {
+  private constructor(t: Test, wire: Wire, command: readonly string[]) {
     const [file, ...rest] = wire.atGate;
-    this.child = spawn(file, [...rest, ...under, process.execPath, MAIN, ...args], {
+    this.child = spawn(file, [...rest, ...command], {
       stdio: ['ignore', 'pipe', 'pipe'],
       env: { ...process.env, TIDEGATE_ADMIN_TOKEN: 'test-token' },
     });
@@ -38,6 +38,16 @@ export class Running {
       (part: Buffer) => (this.stderr = (this.stderr + part.toString()).slice(-16_384)),
     );
     t.teardown(() => this.end('SIGKILL'));
+  }
+
+  /** A command of Tidegate; what runs it, such as `setpriv …`, in `under`. */
+  static tidegate(t: Test, wire: Wire, args: readonly string[], under: readonly string[] = []): Running {
+    return new Running(t, wire, [...under, process.execPath, MAIN, ...args]);
+  }
+
+  /** Another program. */
+  static program(t: Test, wire: Wire, command: readonly string[]): Running {
+    return new Running(t, wire, command);
   }
 
   /** The first line that fits, also one of before. */

@@ -88,7 +88,7 @@ t.test(
       { net: '203.0.113.0/24' },
       { net: '10.77.0.0/24' },
     );
-    const agent = new Running(t, at.wire, ['xdp', '--config', at.config]);
+    const agent = Running.tidegate(t, at.wire, ['xdp', '--config', at.config]);
     const line = await agent.says('XDP filter on');
     t.match(line, { level: 'warn', msg: `XDP filter on ${INTERFACE} in DRIVER mode`, mode: 'driver' });
     t.notOk(await passes(at, BAD), 'the banned');
@@ -125,7 +125,7 @@ t.test(
 t.test('H08: killed, it leaves the filter as it was; started again, it takes over', { skip }, async (t) => {
   const at = await bench(t);
   ban(at, { net: BAD });
-  const first = new Running(t, at.wire, ['xdp', '--config', at.config]);
+  const first = Running.tidegate(t, at.wire, ['xdp', '--config', at.config]);
   await first.says('XDP filter on');
   t.notOk(await passes(at, BAD));
   await first.end('SIGKILL');
@@ -134,7 +134,7 @@ t.test('H08: killed, it leaves the filter as it was; started again, it takes ove
   t.ok(await passes(at, FAR), 'everybody else too');
 
   ban(at, { net: FAR });
-  const second = new Running(t, at.wire, ['xdp', '--config', at.config]);
+  const second = Running.tidegate(t, at.wire, ['xdp', '--config', at.config]);
   await second.says('the kernel has the bans');
   t.ok(await passes(at, BAD), 'what was lifted meanwhile');
   t.notOk(await passes(at, FAR), 'what was banned meanwhile');
@@ -165,11 +165,11 @@ t.test('H08: killed, it leaves the filter as it was; started again, it takes ove
 });
 
 t.test('it needs three capabilities, no more', { skip }, async (t) => {
-  const at = await bench(t, { mode: 'generic', caps: { packetsPerSecond: 50 } });
-  ban(at, { net: BAD });
+  const at = await bench(t, { mode: 'generic', caps: { packetsPerSecond: 50 }, entries: 2 });
+  ban(at, { net: BAD }, { net: BELOW, until: Date.now() + 600_000 }, { net: ABOVE });
   const three = '+bpf,+net_admin,+perfmon';
   const only = (caps: string): string[] => ['setpriv', '--no-new-privs', `--bounding-set=-all${caps}`];
-  const agent = new Running(
+  const agent = Running.tidegate(
     t,
     at.wire,
     ['xdp', '--config', at.config, '--detach-on-exit'],
@@ -177,6 +177,9 @@ t.test('it needs three capabilities, no more', { skip }, async (t) => {
   );
   await agent.says('in GENERIC mode');
   t.notOk(await passes(at, BAD));
+  t.notOk(await passes(at, ABOVE));
+  t.ok(await passes(at, BELOW), 'H08: of three bans for two places the one that ends soonest gives way');
+  t.match(await agent.says('not for the kernel'), { count: 1, first: [`${BELOW} (full)`] });
   await at.wire.client.ask({ what: 'udp', from: FAR, to: GATE4, port: UDP, count: 200 });
   const told = await agent.says('a source is over a cap');
   t.match(told, {
@@ -191,11 +194,34 @@ t.test('it needs three capabilities, no more', { skip }, async (t) => {
     },
   });
   t.ok((await packets(loaderOn(at.wire, 'generic'), 'dropped', 'packetCap')) > 0);
+
+  t.equal((await tidegate(at.wire, 'xdp', 'off', '--config', at.config)).code, 0);
+  await agent.says('is attached again');
+  t.ok(await until(async () => !(await passes(at, BAD))), 'taken off under it, the filter is put back');
+  await at.wire.client.ask({ what: 'udp', from: BELOW, to: GATE4, port: UDP, count: 200 });
+  await agent.line(
+    ({ event }) => (event as { source?: unknown } | undefined)?.source === BELOW,
+    'told again',
+  );
+
   t.equal(await agent.end('SIGTERM'), 0);
   t.ok(await passes(at, BAD), 'it was asked to take the filter along');
 
-  const without = new Running(t, at.wire, ['xdp', '--config', at.config], only(''));
+  const without = Running.tidegate(t, at.wire, ['xdp', '--config', at.config], only(''));
   await until(() => without.isOver());
   t.equal(without.child.exitCode, 1);
   t.match(without.stderr, 'CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON', 'without them it says what to do');
+});
+
+const full = process.env['TIDEGATE_TEST_FULL'] === '1' ? skip : 'TIDEGATE_TEST_FULL=1 runs it';
+
+t.test('a hundred thousand bans go into the kernel at one go', { skip: full }, async (t) => {
+  const at = await bench(t);
+  const line = (n: number): string => `{"net":"20.${n >>> 16}.${(n >>> 8) & 255}.${n & 255}"}`;
+  ban(at, ...Array.from({ length: 100_000 }, (_, n) => line(n)));
+  const agent = Running.tidegate(t, at.wire, ['xdp', '--config', at.config]);
+  const handed = await agent.says('the kernel has the bans');
+  t.match(handed, { entries: 100_000 });
+  t.comment(`${String(handed['ms'])} ms`);
+  t.ok(await until(() => passes(at, BAD)), 'and it goes on');
 });

@@ -102,6 +102,16 @@ const actions = {
     socket.write(text);
     return (await within(ms, heard)) === true;
   },
+  /** An origin: nobody can log in, all else is well. */
+  listenHttp: ({ port }) =>
+    new Promise((resolve, reject) => {
+      const server = http.createServer((request, response) => {
+        request.resume();
+        request.once('end', () => response.writeHead(request.method === 'POST' ? 401 : 200).end('origin\n'));
+      });
+      server.once('error', reject);
+      server.listen({ host: '127.0.0.1', port }, resolve);
+    }),
   /** The body of an HTTP answer; empty where none came in time. */
   async text({ to, port, path, ms }) {
     const signal = AbortSignal.timeout(ms);
@@ -110,11 +120,14 @@ const actions = {
       () => '',
     );
   },
-  /** An HTTP status; 0 where no answer came in time. */
-  async get({ from, to, port, path, ms }) {
+  /** An HTTP status; 0 where no answer came in time. A `form` is sent with POST. */
+  async ask({ from, to, port, path, form, ms }) {
+    const headers = { host: 'app.test', 'user-agent': 'Mozilla/5.0', accept: '*/*' };
+    if (form !== undefined) headers['content-type'] = 'application/x-www-form-urlencoded';
     const asked = new Promise((resolve) => {
-      const request = http.get(
-        { host: to, port, path, localAddress: from, agent: false, headers: { host: 'app.test' } },
+      const options = { host: to, port, path, localAddress: from, agent: false, headers };
+      const request = http.request(
+        { ...options, method: form === undefined ? 'GET' : 'POST' },
         (response) => {
           response.resume();
           response.once('close', () => resolve(response.statusCode));
@@ -122,6 +135,7 @@ const actions = {
       );
       request.on('error', () => resolve(0));
       setTimeout(() => request.destroy(), ms);
+      request.end(form);
     });
     const status = await within(ms, asked);
     return status === 'late' ? 0 : status;
