@@ -48,7 +48,7 @@ const CACHE_MAX = 10_000;
 const WAITING_MAX = 500;
 const AGENTS_MAX = 4_096;
 const NAMES_MAX = 4;
-const DEADLINE_MS = 5_000;
+const DEADLINE_MS = 4_000;
 
 type Answer = Readonly<{ verdict: Verdict; untilMs: number }>;
 
@@ -150,7 +150,7 @@ async function withDeadline<T>(work: Promise<T>): Promise<T | 'unknown'> {
   }
 }
 
-const QUERY_MS = 1_000;
+const QUERY_MS = 800;
 const TRIES = 2;
 
 /** `servers`: as in the config, `address` or `address:port`; none: those of the machine. `queryMs`: a first try. */

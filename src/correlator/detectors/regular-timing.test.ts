@@ -169,4 +169,5 @@ t.test('a flood of new clients stays within its bound and does not hide one that
   test.same([...banned], ['session:walker']);
   test.ok(parts[0]!.size() <= 500);
   test.ok(parts[0]!.dropped() > 30_000);
+  survivesSaving(small, together(flood, walk()).slice(0, 3_000));
 });

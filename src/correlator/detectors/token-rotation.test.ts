@@ -115,6 +115,20 @@ function renewed(): Observation[] {
   );
 }
 
+/** One account that signs in anew all the time: perhaps a person whose token is renewed. */
+const oneAccount = (): Observation[] => rotation().map((one) => ({ ...one, user: 'account' }));
+
+t.test('one account whose tokens change is told, but not banned', async (test) => {
+  const { found, banned } = watch(detector, oneAccount(), { everyMs: MINUTE });
+  test.equal(found.size, 1);
+  test.same([...banned], []);
+});
+
+t.test('a client that shows its key beside its sessions is known by its key', async (test) => {
+  const traffic = rotation().map((one) => ({ ...one, apiKey: 'partner' }));
+  test.equal(watch(detector, traffic, { everyMs: MINUTE }).found.size, 0);
+});
+
 /** An app of one carrier: thousands of short visits, each the same calls at a person's pace. */
 function app(): Observation[] {
   const dice = createDice(5);
@@ -165,4 +179,5 @@ t.test('a flood of new tokens stays within its bound and does not hide the scrap
   test.ok(banned.has('network:10.20.0.1'));
   test.ok(parts[0]!.size() <= 1_000);
   test.ok(parts[0]!.dropped() > 50_000);
+  survivesSaving(small, together(flood, rotation()).slice(0, 3_000));
 });

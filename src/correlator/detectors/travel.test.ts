@@ -179,4 +179,5 @@ t.test('a flood of new sessions stays within its bound and does not hide one tha
   test.same([...banned], ['session:stolen']);
   test.ok(parts[0]!.size() <= 500);
   test.ok(parts[0]!.dropped() > 19_000);
+  survivesSaving(small, together(flood, shared('stolen', 60)).slice(0, 3_000));
 });
