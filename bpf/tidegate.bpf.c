@@ -16,8 +16,6 @@
 #include "maps.bpf.h"
 #include "parse.bpf.h"
 
-/* CPUs may read the clock a little apart: a window that began this much later is still the same. */
-#define SKEW_TICKS 64
 #define TICKS_PER_SECOND_SHIFT 10
 #define TICKS_PER_SECOND 954
 
@@ -78,7 +76,8 @@ static __always_inline enum taken take(__u64 *cell, __u64 tick, __u32 cap, __u32
 	__u64 seen = *(volatile __u64 *)cell;
 	__s64 age = (__s64)(tick - (seen >> TIDEGATE_COUNT_BITS));
 
-	if (age >= (__s64)ticks || age < -SKEW_TICKS) {
+	/* A CPU that was held up finds a window begun after it read the clock (age below 0): it is its own too. */
+	if (age >= (__s64)ticks) {
 		__u64 fresh = tick << TIDEGATE_COUNT_BITS | 1;
 
 		if (__sync_val_compare_and_swap(cell, seen, fresh) == seen)

@@ -20,11 +20,11 @@ if ! command -v nginx >/dev/null 2>&1 && [ "$(id -u)" = 0 ] && command -v apt-ge
   (apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq nginx libnginx-mod-stream) \
     >/dev/null 2>&1 || echo "nginx could not be installed; tests of the layer in front are skipped"
 fi
-if ! { command -v clang && command -v nft && test -e /usr/include/bpf/libbpf.h; } >/dev/null 2>&1 &&
+if ! { command -v clang && command -v ethtool && test -e /usr/include/bpf/libbpf.h; } >/dev/null 2>&1 &&
   [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
   echo "installing what the XDP filter needs"
   (apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
-    clang libbpf-dev make iproute2 iputils-ping nftables ethtool) >/dev/null 2>&1 ||
+    clang libbpf-dev make iproute2 ethtool) >/dev/null 2>&1 ||
     echo "clang and libbpf-dev could not be installed; the tests of the XDP filter are skipped"
 fi
 make --no-print-directory -C bpf >/dev/null || echo "the XDP filter is not built; its tests are skipped"
