@@ -48,7 +48,7 @@ const queueShape = {
   eventMax: bytes('256KB', { min: 4096, max: 16 * 1024 ** 2 }).describe(
     'Longest event; a longer one loses its findings and long texts, and is dropped where that is not enough.',
   ),
-  batchEvents: whole(200, 1, 10_000).describe('Most events in one request to the broker.'),
+  batchEvents: whole(500, 1, 10_000).describe('Most events in one request to the broker.'),
   linger: duration('20ms', { max: 5_000 }).describe('How long the first event of a batch waits for others.'),
   closing: duration('3s', { max: 60_000 }).describe(
     'At the end, how long what waits is still delivered; the rest is lost and counted in the log.',

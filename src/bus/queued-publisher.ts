@@ -17,6 +17,8 @@ import { RecordsRefused, type Link, type Message } from './link.js';
 export type QueuedPublisherDeps = Readonly<{
   /** Opens a link; rejects where there is none to be had. */
   connect: () => Promise<Link>;
+  /** After the last link. */
+  end?: () => void;
   /** Where the broker is, for messages. */
   address: string;
   log: (
@@ -124,6 +126,7 @@ class Queue {
     this.lanes.release(Infinity);
     this.batches = [];
     this.unlink();
+    this.deps.end?.();
     this.wake();
     return lost;
   }
@@ -154,6 +157,7 @@ class Queue {
       } catch (error) {
         // A producer that failed once may count in another order than the broker: always a new one.
         this.unlink();
+        if (this.state === ('closed' as string)) break;
         if (error instanceof RecordsRefused) this.divide(error);
         else await this.backOff(error);
       }
