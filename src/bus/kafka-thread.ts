@@ -1,6 +1,6 @@
 /**
- * What runs in the publisher's own thread: kafkajs with its encoding, packing and timers. Calls come by number
- * and are answered by number; the link of an earlier `open` is cut by the next one.
+ * What runs in the publisher's own thread: kafkajs with its encoding, packing and timers. Calls come by
+ * number and are answered by number; the link of an earlier `open` is cut by the next one.
  */
 import { parentPort, workerData } from 'node:worker_threads';
 import { openKafkaLink } from './kafka-link.js';

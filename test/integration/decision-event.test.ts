@@ -1,4 +1,4 @@
-/** The page on decision events names every field there is; a gate with a bus starts and reloads without it. */
+/** The page on decision events names every field; a gate starts and reloads while its bus is away. */
 import { execFile } from 'node:child_process';
 import { createServer } from 'node:http';
 import { once } from 'node:events';
