@@ -1,7 +1,7 @@
 import t from 'tap';
 import { channelPair } from '../core/channel.js';
 import type { RequestFacts } from '../core/request.js';
-import { createBanSet, type BanRow } from './ban-set.js';
+import { createBanSet, findingsOf, type BanRow } from './ban-set.js';
 import { createBanJudge } from './judge-bans.js';
 import { createMemoryBook } from './memory-book.js';
 import { followBans, serveBans } from './serve-bans.js';
@@ -40,10 +40,10 @@ t.test('the finding tells until when and why, and that it is only observed', asy
   const set = createBanSet();
   set.put(row('198.51.100.7'));
   set.put(row('198.51.100.8', { mode: 'observe' }));
-  t.match(set.ofAddress('198.51.100.7', 1)?.findings, [
+  t.match(findingsOf(set.ofAddress('198.51.100.7', 1)!), [
     { id: 'BAN', kind: 'deny', points: 100, message: 'Banned until 1970-01-01T00:00:02.000Z: failed logins.' },
   ]);
-  t.match(set.ofAddress('198.51.100.8', 1)?.findings, [{ observed: true, message: /^Would be banned/ }]);
+  t.match(findingsOf(set.ofAddress('198.51.100.8', 1)!), [{ observed: true, message: /^Would be banned/ }]);
 });
 
 t.test('a session is only read where a session is banned', async (t) => {

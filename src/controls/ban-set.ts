@@ -1,11 +1,11 @@
 /**
  * The bans as a worker looks them up at stage 1. Expiry is judged on each look-up, by the wall clock; no
- * timer has to run for it to be right. The findings are made when a ban comes, not when a request does.
+ * timer has to run for it to be right.
  */
 import { parseNetwork } from '../core/address.js';
 import type { Finding } from '../core/finding.js';
 import { createCidrMap, type CidrMap } from '../structures/cidr-map.js';
-import type { BanMode, Subject, SubjectKind } from './ban.js';
+import { subjectOf, type BanMode, type Subject, type SubjectKind } from './ban.js';
 
 /** What a worker needs of a ban; `watch` is none of its business. */
 export type BanRow = readonly [
@@ -16,7 +16,13 @@ export type BanRow = readonly [
   untilMs: number,
 ];
 
-export type HeldBan = Readonly<{ enforced: boolean; untilMs: number; findings: readonly Finding[] }>;
+export type HeldBan = {
+  readonly enforced: boolean;
+  readonly untilMs: number;
+  readonly reason: string;
+  /** Made when first asked for: most bans are never met again. */
+  findings?: readonly Finding[];
+};
 
 export type BanSet = {
   readonly size: number;
@@ -35,7 +41,7 @@ const BAN_POINTS = 100;
 
 export function createBanSet(): BanSet {
   const networks: CidrMap<HeldBan> = createCidrMap();
-  const byText = new Map<string, readonly [ban: HeldBan, subject: Subject]>();
+  const byText = new Map<string, HeldBan>();
   const counts = new Map<SubjectKind, number>();
   const shift = (kind: SubjectKind, by: number): void => void counts.set(kind, (counts.get(kind) ?? 0) + by);
   let observed: HeldBan | undefined;
@@ -59,11 +65,10 @@ export function createBanSet(): BanSet {
     put([kind, value, mode, reason, untilMs]) {
       const network = kind === 'network' ? parseNetwork(value) : undefined;
       if (kind === 'network' && network === undefined) return;
-      const findings = findingsOf(mode, reason, untilMs);
-      const ban: HeldBan = { enforced: mode === 'enforce', untilMs, findings };
+      const ban: HeldBan = { enforced: mode === 'enforce', untilMs, reason };
       const key = textOf(kind, value);
       if (!byText.has(key)) shift(kind, 1);
-      byText.set(key, [ban, { kind, value }]);
+      byText.set(key, ban);
       if (network !== undefined) networks.set(network, ban);
     },
     remove,
@@ -74,27 +79,31 @@ export function createBanSet(): BanSet {
       return networks.find(ip, enforced) ?? observed;
     },
     of(kind, value, atMs) {
-      const ban = byText.get(textOf(kind, value))?.[0];
+      const ban = byText.get(textOf(kind, value));
       return ban !== undefined && ban.untilMs > atMs ? ban : undefined;
     },
     sweep(atMs) {
-      for (const [ban, subject] of byText.values()) if (ban.untilMs <= atMs) remove(subject);
+      for (const [key, ban] of byText) if (ban.untilMs <= atMs) remove(subjectOf(key)!);
     },
   };
 }
 
 const textOf = (kind: SubjectKind, value: string): string => `${kind}:${value}`;
 
-function findingsOf(mode: BanRow[2], reason: string, untilMs: number): readonly Finding[] {
+/** What stage 1 says of a request that the ban meets. */
+export function findingsOf(ban: HeldBan): readonly Finding[] {
+  return (ban.findings ??= makeFindings(ban));
+}
+
+function makeFindings({ enforced, reason, untilMs }: HeldBan): readonly Finding[] {
   const until = new Date(untilMs).toISOString();
-  const observes = mode === 'observe';
-  const verb = observes ? 'Would be banned' : 'Banned';
+  const verb = enforced ? 'Banned' : 'Would be banned';
   const finding: Finding = {
     id: 'BAN',
     kind: 'deny',
     points: BAN_POINTS,
     message: `${verb} until ${until}: ${reason}.`.replace(/\.\.$/, '.'),
-    ...(observes ? { observed: true } : {}),
+    ...(enforced ? {} : { observed: true }),
   };
   return Object.freeze([Object.freeze(finding)]);
 }

@@ -6,7 +6,7 @@
 import { NO_FINDINGS, type Finding } from '../core/finding.js';
 import type { RequestFacts } from '../core/request.js';
 import type { SubjectKind } from './ban.js';
-import type { BanSet, HeldBan } from './ban-set.js';
+import { findingsOf, type BanSet, type HeldBan } from './ban-set.js';
 
 type Named = Exclude<SubjectKind, 'network'>;
 
@@ -36,6 +36,6 @@ export function createBanJudge(
       const ban = value === undefined ? undefined : bans.of(kind, value, now);
       if (ban !== undefined && (found === undefined || ban.enforced)) found = ban;
     }
-    return found?.findings ?? NO_FINDINGS;
+    return found === undefined ? NO_FINDINGS : findingsOf(found);
   };
 }

@@ -4,6 +4,7 @@
  */
 import { randomBytes } from 'node:crypto';
 import type { Clock } from '../core/clock.js';
+import { createPacer } from '../core/pacer.js';
 import { subjectKey, type Ban, type Subject } from './ban.js';
 import type { AuditEntry, BanAsk, BanBook, BanOutcome } from './ban-book-contract.js';
 import { bounded, cut } from './ban-json.js';
@@ -145,7 +146,15 @@ export function createMemoryBook({ clock, rules, newId = newBanId }: MemoryBookD
       return () => listeners.delete(listener);
     },
     read: async () => ({ version, bans: inForce() }),
-    ban: async (asks) => asks.map(askOne),
+    async ban(asks) {
+      const outcomes: BanOutcome[] = [];
+      const pause = createPacer();
+      for (const ask of asks) {
+        outcomes.push(askOne(ask));
+        await pause();
+      }
+      return outcomes;
+    },
     unban: async (subject, by) => unban(subject, by),
     note: async (entry) => write({ ...entry, timeMs: clock.nowMs() }),
     audit: async (count) => audit.slice(-Math.max(1, Math.min(count, rules().audit))).reverse(),

@@ -21,7 +21,10 @@ export type RedisBook = BanBook &
   Readonly<{
     /** Cheap, for polling. Rejects with a Fault. */
     mark(): Promise<BookMark>;
-    /** All in force, with the mark they belong to. Rejects with a Fault. */
+    /**
+     * All in force, with the mark from before: later changes may be in it, so that whoever goes on from the
+     * mark takes some twice. Rejects with a Fault.
+     */
     readAll(): Promise<BookMark & Readonly<{ bans: readonly Ban[] }>>;
     /** Bans that the book has lost, as it seems; one answer each. Rejects with a Fault. */
     putBack(bans: readonly Ban[], actor: string): Promise<readonly PutBack[]>;
@@ -43,6 +46,7 @@ export type RedisBookDeps = Readonly<{
 
 /** Asks in one pipeline: other users of this Redis get their turn in between. */
 const BATCH = 250;
+const PAGE = 500;
 
 type Args = ScriptCall['args'];
 
@@ -63,14 +67,24 @@ export function createRedisBook(deps: RedisBookDeps): RedisBook {
     if (result === 'full') counts.full++;
     return { result: result as BanResult, ban: parseBan(ban) };
   };
+  /** In pages: one reply with all bans would hold Redis up, and the line with it. */
   const readAll: RedisBook['readAll'] = async () => {
-    const [now, epoch, version, ledgerEpoch, ...texts] = await run('read', [1]);
-    const mark = markOf([now, epoch, version, ledgerEpoch]);
-    const bans = texts.map(parseBan).filter((ban) => ban !== undefined && ban.untilMs > mark.nowMs);
-    return { ...mark, bans: bans as Ban[] };
+    const bans = new Map<string, Ban>();
+    let first: BookMark | undefined;
+    let cursor = '0';
+    do {
+      const [now, epoch, version, ledgerEpoch, next, ...texts] = await run('read', [cursor, PAGE]);
+      const mark = markOf([now, epoch, version, ledgerEpoch]);
+      first ??= mark;
+      if (mark.epoch !== first.epoch) throw new Fault('STORE_FAILED', { why: 'its bans were lost meanwhile' });
+      for (const ban of texts.map(parseBan))
+        if (ban !== undefined && ban.untilMs > mark.nowMs) bans.set(subjectKey(ban.subject), ban);
+      cursor = String(next);
+    } while (cursor !== '0');
+    return { ...first, bans: [...bans.values()] };
   };
   return {
-    mark: async () => markOf(await run('read', [0])),
+    mark: async () => markOf(await run('read', ['', 0])),
     readAll,
     read: async () => {
       const { version, bans } = await readAll();

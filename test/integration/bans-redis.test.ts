@@ -44,9 +44,13 @@ t.test('a Redis Cluster', { skip: redisMissing }, async (t) => {
   ]);
   t.match(await book.ban([found(now)]), [{ result: 'same' }]);
   t.equal((await book.read()).bans.length, 2);
+  const at = (n: number) => network(`10.0.${n >> 8}.${n & 255}`);
+  const many = Array.from({ length: 990 }, (_, n) => told(60_000, { subject: at(n) }));
+  t.ok((await book.ban(many)).every(({ result }) => result === 'made'));
+  t.equal((await book.read()).bans.length, 992, 'several pages');
   t.equal((await book.unban(network('192.0.2.1'), { actor: 'ann', reason: 'x' }))?.strikes, 0);
-  t.equal((await book.audit(10)).length, 3);
-  t.ok(await until(() => heard.length === 3), 'changes are told');
+  t.equal((await book.audit(10)).length, 10);
+  t.ok(await until(() => heard.length === 993), 'changes are told');
 });
 
 t.test("Redis' clock decides", { skip: redisMissing }, async (t) => {
