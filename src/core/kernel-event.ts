@@ -4,8 +4,7 @@
  */
 
 /** Which cap was crossed: all packets of the source, or its TCP SYNs. */
-export const KERNEL_CAPS = ['packets', 'syn'] as const;
-export type KernelCap = (typeof KERNEL_CAPS)[number];
+export type KernelCap = 'packets' | 'syn';
 
 export type KernelEvent = Readonly<{
   v: 1;

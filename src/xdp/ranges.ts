@@ -34,7 +34,6 @@ export const byRange = (a: Range, b: Range): number => {
 
 /** A fixed set of networks, each with a word on why it is in it. */
 export type RangeSet = Readonly<{
-  size: number;
   /** Why, for one member that shares an address with `range`; undefined where none does. */
   touching(range: Range): string | undefined;
 }>;
@@ -50,7 +49,6 @@ export function createRangeSet(members: readonly (readonly [net: string, why: st
   const apart: typeof all = [];
   for (const one of all) if (!((apart.at(-1)?.last ?? '') >= one.last)) apart.push(one);
   return {
-    size: apart.length,
     touching({ first, last }) {
       let low = 0;
       let high = apart.length;

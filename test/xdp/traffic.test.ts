@@ -144,7 +144,7 @@ for (const mode of ['driver', 'generic'] as const) {
       await loader.ensure();
       await listen(wire);
       await loader.sync({ generation: 1, bans: [banned(BAD)], allowed: [] });
-      const flood = wire.client.ask<number>({ what: 'flood', from: BAD, to: GATE4, port: UDP, ms: 1500 });
+      const flood = wire.client.ask<number>({ what: 'flood', from: BAD, to: GATE4, port: UDP, ms: 1000 });
       for (let round = 0; round < 4; round++) {
         await killedInSync(wire);
         await loader.upgrade();

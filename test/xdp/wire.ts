@@ -36,13 +36,22 @@ export function whyNot(): string | undefined {
   if (process.getuid?.() !== 0) return 'network namespaces need root';
   if (!existsSync(LOADER)) return 'the loader is not built (make bpf)';
   const name = `tg-try-${process.pid}`;
+  const folder = mkdtempSync(join(tmpdir(), 'tidegate-xdp-'));
+  const undo = [
+    (): unknown => run('umount', ['-l', folder]),
+    (): unknown => run('ip', ['netns', 'del', name]),
+    (): unknown => rmSync(folder, { recursive: true, force: true }),
+  ];
   try {
     run('ip', ['netns', 'add', name]);
-    run('ip', ['netns', 'del', name]);
-    run('nsenter', ['--version']);
+    run('mount', ['-t', 'bpf', 'bpf', folder]);
+    run('nsenter', [`--net=/run/netns/${name}`, 'true']);
     return undefined;
   } catch (error) {
-    return `no network namespaces here: ${error instanceof Error ? error.message.slice(0, 120) : String(error)}`;
+    const why = error instanceof Error ? error.message.slice(0, 120) : String(error);
+    return `no network namespaces or bpf file system here: ${why}`;
+  } finally {
+    undo.forEach(attempt);
   }
 }
 
@@ -215,7 +224,7 @@ function address(ns: string, link: string, all: readonly string[]): void {
   run('ip', ['-n', ns, 'link', 'set', link, 'up']);
 }
 
-function attempt(work: () => void): void {
+function attempt(work: () => unknown): void {
   try {
     work();
   } catch {
