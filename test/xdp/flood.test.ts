@@ -65,7 +65,7 @@ for (const mode of ['driver', 'generic']) {
       here.run('upgrade');
       here.feed('sync', commit);
     });
-    t.ok(rounds > 1, `${rounds} upgrades and lists`);
+    t.ok(rounds > 0, `${rounds} upgrades and lists`);
     t.equal(here.counter('passed.judged'), 0, 'nothing passed');
     const dropped = here.counter('dropped.banned');
     t.ok(dropped > 0 && dropped <= sent, `${dropped} of ${sent} packets arrived and were dropped`);
