@@ -8,8 +8,8 @@ export type TimeBuckets<T> = {
   at(timeMs: number): T | undefined;
   /** Start and content of those that begin after `sinceMs`, oldest first. */
   since(sinceMs: number): [startMs: number, T][];
-  /** Takes the oldest out before its time; false where only one is left. */
-  giveUpOldest(): boolean;
+  /** Takes the oldest out before its time; false where that is the bucket of `keptMs`. */
+  giveUpOldest(keptMs: number): boolean;
   all(): readonly (readonly [startMs: number, T])[];
 };
 
@@ -53,8 +53,9 @@ export function openTimeBuckets<T>(options: TimeBucketsOptions<T>): TimeBuckets<
       return found === undefined ? insert(startMs) : found[1];
     },
     since: (sinceMs) => buckets.filter(([startMs]) => startMs > sinceMs),
-    giveUpOldest() {
-      if (buckets.length < 2) return false;
+    giveUpOldest(keptMs) {
+      const [oldest] = buckets;
+      if (oldest === undefined || keptMs < oldest[0] + bucketMs) return false;
       leave();
       return true;
     },

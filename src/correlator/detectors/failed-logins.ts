@@ -156,10 +156,10 @@ function openPart(config: FailedLoginsConfig, { bucketMs, logins, saved }: Ways)
   for (const [, bucket] of buckets.all()) held += sizeOf(bucket);
   const statuses = new Set(config.statuses);
 
-  function makeRoom(): boolean {
+  function makeRoom(timeMs: number): boolean {
     if (held < config.entriesMax) return true;
     const before = held;
-    if (!buckets.giveUpOldest()) dropped++;
+    if (!buckets.giveUpOldest(timeMs)) dropped++;
     else dropped += before - held;
     return held < config.entriesMax;
   }
@@ -171,15 +171,25 @@ function openPart(config: FailedLoginsConfig, { bucketMs, logins, saved }: Ways)
     let endpoint = bucket.get(name);
     const known = endpoint?.addresses.get(key);
     if (endpoint !== undefined && known !== undefined) return [endpoint, known];
-    if (endpoint === undefined && bucket.size >= ENDPOINTS_MAX) dropped++;
-    else if (makeRoom()) {
-      if (endpoint === undefined) bucket.set(name, (endpoint = newEndpoint()));
-      const attempts: Attempts = { good: 0, failed: undefined, trait: 0 };
-      endpoint.addresses.set(key, attempts);
-      held++;
-      return [endpoint, attempts];
+    if (!makeRoom(timeMs)) return undefined;
+    if (endpoint === undefined) {
+      if (bucket.size >= ENDPOINTS_MAX) thinOut(bucket);
+      bucket.set(name, (endpoint = newEndpoint()));
     }
-    return undefined;
+    const attempts: Attempts = { good: 0, failed: undefined, trait: 0 };
+    endpoint.addresses.set(key, attempts);
+    held++;
+    return [endpoint, attempts];
+  }
+
+  /** Made-up endpoints must not keep out the one that is attacked: those with the fewest addresses go. */
+  function thinOut(bucket: Bucket): void {
+    const before = held;
+    for (const [name, { addresses }] of smallerHalf(bucket)) {
+      bucket.delete(name);
+      held -= addresses.size;
+    }
+    dropped += before - held;
   }
 
   return {
@@ -205,6 +215,13 @@ function openPart(config: FailedLoginsConfig, { bucketMs, logins, saved }: Ways)
     size: () => held,
     dropped: () => dropped,
   };
+}
+
+function smallerHalf(bucket: Bucket): [string, Endpoint][] {
+  const sorted = [...bucket].sort(
+    (a, b) => a[1].addresses.size - b[1].addresses.size || (a[0] < b[0] ? -1 : 1),
+  );
+  return sorted.slice(0, Math.ceil(sorted.length / 2));
 }
 
 type LoginPaths = (path: string) => 'login' | 'form' | undefined;

@@ -56,7 +56,7 @@ const savedPolicy = z.tuple([
   z.number().min(1),
   z.array(z.tuple([z.number(), z.array(savedNear)])),
 ]);
-const savedPart = z.tuple([z.literal('nearLimit/1'), z.number(), z.array(savedPolicy)]);
+const savedPart = z.tuple([z.literal('nearLimit/1'), z.number(), z.number(), z.array(savedPolicy)]);
 
 export type LimitUseOptions = Readonly<{ entriesMax: number; counts: (seen: Observation) => boolean }>;
 
@@ -73,8 +73,9 @@ export function openLimitUse({ entriesMax, counts }: LimitUseOptions, saved?: Sa
       saved: slots,
     }),
   });
-  const [, lost, savedPolicies] = saved === undefined ? [0, 0, []] : savedPart.parse(saved);
+  const [, lost, tidied, savedPolicies] = saved === undefined ? [0, 0, 0, []] : savedPart.parse(saved);
   let dropped = lost;
+  let tidiedMs = tidied;
   for (const [name, slotMs, slots] of savedPolicies) {
     const opened = slots.map(([at, entries]): [number, Slot] => [at, openSlot(entries)]);
     for (const [, slot] of opened) held += slot.size;
@@ -95,7 +96,10 @@ export function openLimitUse({ entriesMax, counts }: LimitUseOptions, saved?: Sa
     return made;
   }
 
+  /** Once a slot: a flood of policies must not cost a look at all of them each time. */
   function forgetOld(nowMs: number): void {
+    if (nowMs < tidiedMs + SLOT_MS) return;
+    tidiedMs = nowMs;
     for (const [id, { slots, slotMs }] of policies) {
       if (slots.since(nowMs - (SLOTS + 1) * slotMs).length > 0) continue;
       for (const [, slot] of slots.all()) held -= slot.size;
@@ -103,10 +107,10 @@ export function openLimitUse({ entriesMax, counts }: LimitUseOptions, saved?: Sa
     }
   }
 
-  function makeRoom({ slots }: Policy): boolean {
+  function makeRoom({ slots }: Policy, timeMs: number): boolean {
     const before = held;
     if (before < entriesMax) return true;
-    dropped += slots.giveUpOldest() ? before - held : 1;
+    dropped += slots.giveUpOldest(timeMs) ? before - held : 1;
     return held < entriesMax;
   }
 
@@ -122,12 +126,17 @@ export function openLimitUse({ entriesMax, counts }: LimitUseOptions, saved?: Sa
       }
       const known = slot.get(seen.key);
       if (known !== undefined) note(known, seen);
-      else if (makeRoom(policy)) {
+      else if (makeRoom(policy, seen.timeMs)) {
         slot.set(seen.key, firstOf(seen));
         held++;
       }
     },
-    save: () => ['nearLimit/1', dropped, [...policies].map(([name, policy]) => savePolicy(name, policy))],
+    save: () => [
+      'nearLimit/1',
+      dropped,
+      tidiedMs,
+      [...policies].map(([name, policy]) => savePolicy(name, policy)),
+    ],
     size: () => held,
     dropped: () => dropped,
   };

@@ -124,7 +124,7 @@ t.test('split over partitions, or saved and opened at any point, the same suspec
     test.equal(JSON.stringify(other.detections), JSON.stringify(one.detections));
     test.equal(JSON.stringify(other.parts[0]!.save()), JSON.stringify(one.parts[0]!.save()));
   }
-  test.throws(() => detector.open(['nearLimit/1', 0, [['x']]]));
+  test.throws(() => detector.open(['nearLimit/1', 0, 0, [['x']]]));
 });
 
 t.test('memory stays bounded, and what is lost is counted', async (test) => {
