@@ -267,9 +267,13 @@ class Queue {
 
 /** Undefined where nothing can be taken away any more. */
 function shortened(message: Waiting): Waiting | undefined {
-  const event = JSON.parse(message.value.toString()) as DecisionEvent | KernelEvent;
-  if ('kind' in event) return undefined;
-  const value = Buffer.from(JSON.stringify(essentialsOf(event)));
-  if (value.length >= message.value.length) return undefined;
-  return { ...message, value, bytes: value.length + OVERHEAD_BYTES };
+  try {
+    const event = JSON.parse(message.value.toString()) as DecisionEvent | KernelEvent;
+    if ('kind' in event) return undefined;
+    const value = Buffer.from(JSON.stringify(essentialsOf(event)));
+    if (value.length >= message.value.length) return undefined;
+    return { ...message, value, bytes: value.length + OVERHEAD_BYTES };
+  } catch {
+    return undefined;
+  }
 }
