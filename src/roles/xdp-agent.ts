@@ -112,6 +112,8 @@ export function createXdpAgent(config: Config, log: AgentLog): XdpAgent {
       await parts?.events.close();
       await parts?.server.close();
       await parts?.outlet.close();
+      // A round under way would attach it again.
+      await parts?.agent.idle();
       await parts?.source.close();
       if (detach) await loader.detach();
       log(

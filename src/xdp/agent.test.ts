@@ -184,7 +184,10 @@ t.test('refused bans are counted by reason and named once', async (t) => {
 
 t.test('rounds do not overlap', async (t) => {
   const { agent, handed } = bench();
-  await Promise.all([agent.round(), agent.round()]);
+  await agent.idle();
+  void agent.round();
+  void agent.round();
+  await agent.idle();
   t.equal(handed.length, 1);
   t.equal(agent.stats().rounds, 1);
 });

@@ -67,6 +67,8 @@ export type AgentStats = {
 export type Agent = Readonly<{
   /** Never rejects; true where the kernel holds what is wanted. Rounds do not overlap. */
   round(): Promise<boolean>;
+  /** Resolves when no round runs. */
+  idle(): Promise<void>;
   stats(): Readonly<AgentStats>;
 }>;
 
@@ -97,6 +99,7 @@ export function createAgent(settings: AgentSettings, deps: AgentDeps): Agent {
   let running: Promise<boolean> | undefined;
   return {
     round: () => (running ??= work(at).finally(() => (running = undefined))),
+    idle: async () => void (await running),
     stats: () => stats,
   };
 }

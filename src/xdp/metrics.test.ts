@@ -36,7 +36,7 @@ function statsOf(change: Partial<AgentStats> = {}): AgentStats {
 }
 
 async function textOf(stats: () => AgentStats): Promise<string> {
-  const agent: Agent = { round: async () => true, stats };
+  const agent: Agent = { round: async () => true, idle: async () => undefined, stats };
   const events = () => ({ read: 7, restarts: 1, unread: 0 });
   const deps = { prefix: 'tidegate_', interface: 'eth0', agent, events, nowMs: () => 75_000 };
   const registry = createXdpMetrics(deps);
