@@ -18,6 +18,7 @@ node dist/bench/memory.js | keep memory
 # SERIES: recorded requests a minute (`minute,count`, gzip), beside the random schedules.
 node dist/bench/limits-error.js ${SERIES:+"$SERIES"} | keep limits-error
 node dist/bench/limits-redis.js | keep limits-redis
+node dist/bench/correlator.js | keep correlator
 # The kernel's part needs root, clang and libbpf; without them it keeps the figures it has.
 if make -s -C bpf all flood && kernel=$(node dist/bench/xdp.js); then
   printf 'Made by `node dist/bench/xdp.js` %s.\n%s\n' "$made" "$kernel" | keep xdp

@@ -1,7 +1,19 @@
 /** `tidegate correlate` on a real Kafka and Redis: what it finds, and that nothing it meets changes it. */
+import { execFile } from 'node:child_process';
+import { resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { promisify } from 'node:util';
 import t, { type Test } from 'tap';
 import { CompressionTypes, type Producer } from 'kafkajs';
+import { createKafkaConsumer } from '../../src/bus/kafka-consumer.js';
+import { kafkaSettings } from '../../src/bus/settings.js';
+import { loadConfig } from '../../src/config/load.js';
+import { loadBanScript } from '../../src/controls/ban-script.js';
+import { createRedisBook } from '../../src/controls/redis-book.js';
+import { createStateStore } from '../../src/correlator/state-store.js';
+import { connectRedis } from '../../src/redis/client.js';
+import { redisSettings } from '../../src/redis/settings.js';
+import { buildCorrelator } from '../../src/roles/correlator.js';
 import { bansSection } from '../../src/controls/config.js';
 import { openRedisBook } from '../../src/controls/open-redis-book.js';
 import type { Ban } from '../../src/controls/ban.js';
@@ -20,6 +32,7 @@ import {
 import { rotation } from '../../src/correlator/testing-scrapers.js';
 import { startCorrelator, writeConfig, type CorrelatorChild } from '../support/correlator.js';
 import { messageOf, type Message } from '../support/events.js';
+import { ROOT, startGate } from '../support/gate.js';
 import {
   kafkaClient,
   kafkaMissing,
@@ -30,6 +43,7 @@ import {
 } from '../support/kafka.js';
 import { redisMissing, startRedis, type RedisServer } from '../support/redis.js';
 import { until } from '../support/case.js';
+import { exchange, request } from '../support/raw-client.js';
 
 const missing = redisMissing || kafkaMissing;
 /** The broker waits ten seconds for one that was killed: a few times are enough for every day. */
@@ -351,5 +365,106 @@ t.test(
     test.ok(await at.caughtUp(30_000), 'it reads on');
     await exactlyOnce(test, at);
     test.equal(await correlator.stop(), 0);
+  },
+);
+
+t.test(
+  'the next request of one that was banned is refused at stage 1 by a gate on that Redis',
+  { skip: missing },
+  async (test) => {
+    const at = await place(test, 'gate');
+    // Its own events are of now, an hour after those that lie on the topic: they would make them late.
+    const config = { redis: at.tree['redis'], correlator: { enabled: false }, trustedProxies: ['127.0.0.1'] };
+    const gate = await startGate(config);
+    test.teardown(() => gate.stop());
+    const ask = async (ip: string): Promise<number> => {
+      const headers: [string, string][] = [['X-Forwarded-For', ip]];
+      return (await exchange(gate.port, request({ headers }))).status;
+    };
+    const [attacker] = [...attack.attackers];
+    test.equal(await ask(attacker!), 502, 'before, it comes through to an origin that is not there');
+    await at.send(siege);
+    await at.start();
+    await exactlyOnce(test, at);
+    test.ok(await until(async () => (await ask(attacker!)) === 403, 5_000), 'refused within seconds');
+    const event = await gate.event(({ client, status }) => client.ip === attacker && status === 403);
+    test.match(event.steps[0], { stage: 'reputation', findings: [{ kind: 'deny' }] });
+    test.equal(await ask('203.0.113.50'), 502, 'the office is not');
+  },
+);
+
+t.test('a replay of the topic tells the same, and writes nothing', { skip: missing }, async (test) => {
+  const at = await place(test, 'replay');
+  await at.send(siege);
+  const main = resolve(ROOT, 'dist/src/main.js');
+  const args = [main, 'replay', 'topic', '--config', at.file, '--json'];
+  const { stdout } = await promisify(execFile)(process.execPath, args, { maxBuffer: 64 * 1024 ** 2 });
+  const report = JSON.parse(stdout) as { bans: Ban[]; lines: number };
+  test.equal(report.lines, siege.length);
+  test.same([...new Set(enforced(report.bans))], attackers);
+  test.same(await at.bans(), []);
+  test.same(await redis.client.keys('replay:*'), []);
+  const { groups } = await kafka.admin.listGroups();
+  const left = groups.filter(({ groupId }) => groupId.startsWith(`${at.group}-replay`));
+  const [found] =
+    left.length === 0
+      ? []
+      : await kafka.admin.fetchOffsets({ groupId: left[0]!.groupId, topics: [at.topic] });
+  test.ok(
+    (found?.partitions ?? []).every(({ offset }) => offset === '-1'),
+    'nothing was committed',
+  );
+});
+
+/** Bans, and saves its state where `saves` is set; ends before it commits anything. */
+async function endBeforeCommit(test: Test, at: Place, saves: boolean): Promise<void> {
+  const config = await loadConfig(at.file);
+  const { baseDir, bans } = config;
+  const client = connectRedis(redisSettings(config.redis!, { baseDir }), loadBanScript());
+  const log = (): void => undefined;
+  const states = createStateStore({
+    evaluate: client.evaluate,
+    group: `${at.topic}/${at.group}`,
+    onTrouble: log,
+  });
+  const failing = { ...states, save: () => Promise.reject(new Error('ended before it saved')) };
+  const book = createRedisBook({ client, keyPrefix: config.redis!.keyPrefix, rules: () => bans });
+  const { engine, ...built } = buildCorrelator(config, { book, log, states: saves ? states : failing });
+  const consumer = createKafkaConsumer(kafkaSettings(config.kafka!, { baseDir }), { log });
+  await client.settled(2_000);
+  await built.start();
+  let settled = 0;
+  await consumer.start({
+    open: (partition) => engine.open(partition),
+    take: (delivered) => engine.take(delivered),
+    lost: (partitions) => engine.lost(partitions),
+    async settle() {
+      await engine.settle();
+      settled++;
+      throw new Error('ended before it committed');
+    },
+  });
+  const all = async (): Promise<boolean> => enforced(await at.bans()).length === attackers.length;
+  test.ok(await until(async () => (await all()) && (settled > 1 || !saves), 15_000), 'the effect is there');
+  await consumer.close(2_000);
+  await built.close();
+  await client.close();
+}
+
+t.test(
+  'ended between effect and commit, before or after the state was saved: the same bans',
+  { skip: missing },
+  async (test) => {
+    for (const saves of [true, false]) {
+      const at = await place(test, saves ? 'saved' : 'unsaved');
+      await at.send(siege);
+      await endBeforeCommit(test, at, saves);
+      const before = await at.bans();
+      const next = await at.start();
+      test.ok(await at.caughtUp());
+      await sleep(1_000);
+      test.same(await at.bans(), before, saves ? 'with its state' : 'without');
+      await next.stop();
+    }
   },
 );
