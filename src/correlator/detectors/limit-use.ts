@@ -19,6 +19,7 @@ const SESSIONS_MAX = 8;
 
 /** Between a policy's name and the length of its slots. */
 const ID_END = '\n';
+const nameOf = (id: string): string => id.slice(0, id.indexOf(ID_END));
 
 /** Of one address in one slot. `peak`: highest use in thousandths, above 1000 where it went over. */
 type Near = {
@@ -196,19 +197,27 @@ type Gathered = {
   sessions: Map<number, number>;
 };
 
-/** All parts as one, by policy and address; slots that began before the last twelve are left out. */
+type Look = Readonly<{ nowMs: number; slotsMin: number }>;
+
+/**
+ * All parts as one, by policy and address: those that may have been near in `slotsMin` of the last twelve
+ * slots. Most were near once, and are passed by before anything is put together.
+ */
 export function gatherUse(
   parts: readonly LimitUsePart[],
-  nowMs: number,
+  { nowMs, slotsMin }: Look,
 ): ReadonlyMap<string, ReadonlyMap<string, Use>> {
+  const often = oftenNear(parts, nowMs);
   const all = new Map<string, Map<string, Gathered>>();
   for (const part of parts) {
     for (const [id, { slotMs, slots }] of part.policies) {
-      const name = id.slice(0, id.indexOf(ID_END));
+      const name = nameOf(id);
       let into = all.get(name);
       if (into === undefined) all.set(name, (into = new Map()));
       for (const [at, slot] of slots.since(nowMs - SLOTS * slotMs)) {
-        for (const [key, near] of slot) gather(into, key, { at, near });
+        for (const [key, near] of slot) {
+          if (often.get(name)!.get(key)! >= slotsMin) gather(into, key, { at, near });
+        }
       }
     }
   }
@@ -219,6 +228,22 @@ export function gatherUse(
   return new Map(
     [...all].map(([name, uses]) => [name, new Map([...uses].map(([key, use]) => [key, finished(use)]))]),
   );
+}
+
+/** By policy and address, in how many slots; one of several parts counts for each, so never too few. */
+function oftenNear(parts: readonly LimitUsePart[], nowMs: number): Map<string, Map<string, number>> {
+  const all = new Map<string, Map<string, number>>();
+  for (const part of parts) {
+    for (const [id, { slotMs, slots }] of part.policies) {
+      const name = nameOf(id);
+      let counts = all.get(name);
+      if (counts === undefined) all.set(name, (counts = new Map()));
+      for (const [, slot] of slots.since(nowMs - SLOTS * slotMs)) {
+        for (const key of slot.keys()) counts.set(key, (counts.get(key) ?? 0) + 1);
+      }
+    }
+  }
+  return all;
 }
 
 function gather(into: Map<string, Gathered>, key: string, { at, near }: { at: number; near: Near }): void {

@@ -80,7 +80,9 @@ export function createNearLimit(config: NearLimitConfig): Detector {
     },
     evaluate(given, nowMs) {
       const mine = given.flatMap((part) => parts.get(part) ?? []);
-      return [...gatherUse(mine, nowMs)].flatMap(([policy, uses]) => judge(config, policy, uses) ?? []);
+      return [...gatherUse(mine, { nowMs, slotsMin: config.windows })].flatMap(
+        ([policy, uses]) => judge(config, policy, uses) ?? [],
+      );
     },
   };
 }
