@@ -3,8 +3,12 @@ import { execFileSync, spawn } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { Redis } from 'ioredis';
 import t from 'tap';
 import { Fault } from '../../src/core/errors.js';
+import { redisSection } from '../../src/redis/config.js';
+import { redisSettings } from '../../src/redis/settings.js';
+import { subscribeRedis } from '../../src/redis/subscriber.js';
 import { freePort, redisMissing, startRedis } from '../support/redis.js';
 import { openShared, until } from '../support/shared-store.js';
 
@@ -81,10 +85,22 @@ t.test('Sentinel: the master it names is asked, and the next one after it', opti
   );
   const section = { sentinel: { name: 'main', addresses: [`127.0.0.1:${port}`] }, breaker };
   const shared = await openShared(section);
+  const heard: string[] = [];
+  const settings = redisSettings(redisSection.parse(section)!, { baseDir: '/' });
+  const line = subscribeRedis(settings, 'news', (text) => void heard.push(text));
+  t.teardown(() => line.close());
+  t.ok(await until(line.listening), 'subscribed at the master');
   t.ok(await until(async () => (await shared.hit('a')) === 'passed'));
   first.process.kill('SIGKILL');
   t.ok(await until(async () => (await shared.hit('b')) instanceof Fault), 'away meanwhile');
   t.ok(await until(async () => (await shared.hit('b')) === 'passed', 30_000), 'the next one serves');
+  const teller = new Redis(second.port, '127.0.0.1');
+  t.teardown(() => teller.disconnect());
+  const isHeard = async (): Promise<boolean> => {
+    await teller.publish('news', 'x');
+    return heard.length > 0;
+  };
+  t.ok(await until(isHeard, 30_000), 'and is listened to');
   await shared.close();
 });
 
