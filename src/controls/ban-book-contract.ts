@@ -16,14 +16,15 @@ export type BanAsk = Readonly<{
 }>;
 
 /**
- * `made`; `replaced`: an operator's over one in force; `same`: in force already, or its evidence is not newer
- * than what led to the last ban (a topic that is read again); `pardoned`: an operator lifted it, and the
- * evidence begins before that; `full`: no room, and nothing less severe to give way.
+ * `made`; `replaced`: one in force, by an operator or by a more severe one; `same`: as severe a one is in
+ * force already, or its evidence is not newer than what was judged before (a topic that is read again);
+ * `pardoned`: an operator lifted it, and the evidence begins before that; `full`: no room, and nothing less
+ * severe to give way.
  */
 export type BanResult = 'made' | 'replaced' | 'same' | 'pardoned' | 'full';
 export type BanOutcome = Readonly<{ result: BanResult; ban: Ban | undefined }>;
 
-/** One line of the audit trail. `what`: ban, unban, expire, held-back (blast guard, allowlist), restore. */
+/** One line of the audit trail. `held-back`: by the blast guard or the allowlist; `restore`: put back by a gate. */
 export type AuditEntry = Readonly<{
   timeMs: number;
   what: 'ban' | 'unban' | 'held-back' | 'restore';
