@@ -1,15 +1,10 @@
 /**
- * The book in memory on disk, one JSON line each between a head and a foot: written to a draft and renamed,
- * so that a crash leaves the old file or the new one. A file without its foot or with a damaged line is not
+ * The book in memory on disk, one JSON line each. A file that is cut off or has a damaged line is not
  * believed; it is told and set aside, never read as an empty book in silence.
  */
-import { once } from 'node:events';
-import { createReadStream, createWriteStream } from 'node:fs';
-import { mkdir, rename, rm } from 'node:fs/promises';
-import { dirname } from 'node:path';
-import { createInterface } from 'node:readline';
+import { rename } from 'node:fs/promises';
 import { Fault } from '../core/errors.js';
-import { createPacer } from '../core/pacer.js';
+import { readStateFile, writeStateFile } from '../core/state-file.js';
 import { subjectOf, type Ban } from './ban.js';
 import type { AuditEntry } from './ban-book-contract.js';
 import { asAuditEntry, asBan } from './ban-json.js';
@@ -17,35 +12,11 @@ import type { LedgerEntry } from './judge-ask.js';
 import type { BookState } from './memory-book.js';
 
 const KIND = 'tidegate-bans';
-const WRITE_LINES = 500;
 
 /** Throws what the file system says. */
-export async function saveBook(path: string, state: BookState): Promise<void> {
-  const draft = `${path}.${process.pid}.tmp`;
-  await mkdir(dirname(path), { recursive: true });
-  const out = createWriteStream(draft, { mode: 0o640 });
-  try {
-    await once(out, 'open');
-    const pause = createPacer();
-    let lines = [JSON.stringify({ kind: KIND, v: 1, version: state.version })];
-    let count = 0;
-    for (const line of linesOf(state)) {
-      lines.push(JSON.stringify(line));
-      count++;
-      if (lines.length < WRITE_LINES) continue;
-      if (!out.write(`${lines.join('\n')}\n`)) await once(out, 'drain');
-      lines = [];
-      await pause();
-    }
-    lines.push(JSON.stringify({ end: count }));
-    out.end(`${lines.join('\n')}\n`);
-    await once(out, 'close');
-    await rename(draft, path);
-  } catch (error) {
-    out.destroy();
-    await rm(draft, { force: true });
-    throw error;
-  }
+export function saveBook(path: string, state: BookState): Promise<void> {
+  const head = { kind: KIND, v: 1, version: state.version };
+  return writeStateFile(path, { head, entries: linesOf(state), mode: 0o640 });
 }
 
 function* linesOf({ bans, ledger, audit }: BookState): Generator<unknown> {
@@ -74,18 +45,10 @@ export async function loadBook(path: string): Promise<BookState | undefined> {
 
 async function readBook(path: string): Promise<BookState> {
   const read: Read = { version: 0, bans: [], ledger: [], audit: [] };
-  const pause = createPacer();
-  let number = 0;
-  let ended = false;
-  for await (const line of createInterface({ input: createReadStream(path), crlfDelay: Infinity })) {
-    number++;
-    const value: unknown = JSON.parse(line);
-    if (number === 1) read.version = versionOf(value);
-    else if (isEnd(value, number - 2)) ended = true;
-    else if (ended || !take(value, read)) throw new Error(`line ${number} is damaged`);
-    await pause();
-  }
-  if (!ended) throw new Error('it is cut off');
+  await readStateFile(path, {
+    head: (value) => void (read.version = versionOf(value)),
+    take: (value) => take(value, read),
+  });
   return read;
 }
 
@@ -96,8 +59,6 @@ function versionOf(value: unknown): number {
   if (kind !== KIND || v !== 1) throw new Error('not a file of bans');
   return typeof version === 'number' ? version : 0;
 }
-
-const isEnd = (value: unknown, count: number): boolean => (value as Fields)['end'] === count;
 
 /** False for a line that is none of ours. */
 function take(value: unknown, into: Read): boolean {
