@@ -468,3 +468,21 @@ t.test(
     }
   },
 );
+
+t.test('a Redis that is away for a while is waited for; nothing is lost', { skip: missing }, async (test) => {
+  const at = await place(test, 'away');
+  const correlator = await at.start();
+  const half = Math.floor(siege.length / 2);
+  await at.send(siege.slice(0, half));
+  test.ok(await at.caughtUp());
+  test.teardown(() => redis.process.kill('SIGCONT'));
+  redis.process.kill('SIGSTOP');
+  await at.send(siege.slice(half));
+  test.ok(await until(async () => (await correlator.health())?.['redis'] === false, 15_000), 'it says so');
+  await sleep(500);
+  test.notOk(await at.caughtUp(1_000), 'nothing counts as read meanwhile');
+  redis.process.kill('SIGCONT');
+  test.ok(await at.caughtUp(30_000));
+  await exactlyOnce(test, at);
+  test.equal(await correlator.stop(), 0);
+});
