@@ -56,7 +56,7 @@ export type Sink = Readonly<{
   /**
    * After some hundred messages or `settleEvery`, whichever is first, and before partitions are given up:
    * makes effects last. Answers, by partition, the next offset to read, to be committed; nothing is
-   * committed where it rejects, and it is asked again.
+   * committed where it rejects, and it is asked again; likewise where it answers less than it took.
    */
   settle(): Promise<ReadonlyMap<number, number>>;
   /** These partitions belong to somebody else now; what was not settled will be read there. */

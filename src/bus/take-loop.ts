@@ -53,6 +53,8 @@ export class TakeLoop {
   private pending: { partitions: readonly number[]; done: () => void } | undefined;
   private wakeUp: (() => void) | undefined;
   private sinceSettle = 0;
+  /** Where each partition is taken on. */
+  private readonly takenTo = new Map<number, number>();
   private settleAtMs = 0;
   private settleFailures = 0;
   private state: 'open' | 'closing' | 'closed' = 'open';
@@ -157,8 +159,7 @@ export class TakeLoop {
     const isCurrent = (): boolean => this.pending === assignment && this.state === 'open';
     this.slots = new Map(assignment.partitions.map((partition) => [partition, createSlot(partition)]));
     assignment.done();
-    if (this.slots.size > 0)
-      await this.persist(isCurrent, () => this.source.prepare(assignment.partitions));
+    if (this.slots.size > 0) await this.persist(isCurrent, () => this.source.prepare(assignment.partitions));
     for (const slot of this.slots.values()) {
       await this.persist(isCurrent, async () => {
         if (!slot.open) await this.sink.open(slot.partition);
@@ -185,6 +186,7 @@ export class TakeLoop {
     const open = [...this.slots.values()].filter((slot) => slot.open).map(({ partition }) => partition);
     this.slots = new Map();
     this.sinceSettle = 0;
+    this.takenTo.clear();
     if (open.length > 0) this.sink.lost(open);
   }
 
@@ -199,6 +201,7 @@ export class TakeLoop {
       if (typeof delivered.content === 'string') this.rejected[delivered.content]++;
       this.taken++;
       this.sinceSettle++;
+      this.takenTo.set(next.partition, delivered.offset + 1);
       try {
         this.sink.take(delivered);
       } catch {
@@ -230,6 +233,10 @@ export class TakeLoop {
     return true;
   }
 
+  private isBehind(settled: ReadonlyMap<number, number>): boolean {
+    return [...this.takenTo].some(([partition, next]) => (settled.get(partition) ?? 0) < next);
+  }
+
   private async settle(): Promise<void> {
     const { settleEveryMs } = this.options;
     try {
@@ -238,7 +245,8 @@ export class TakeLoop {
         const offsets = await this.sink.settle();
         const ours = new Map([...offsets].filter(([partition]) => this.slots.get(partition)?.open === true));
         if (ours.size > 0) await this.source.commit(ours);
-        this.sinceSettle = Math.max(0, this.sinceSettle - before);
+        // A sink that saves now and then answers less than it took: it is asked again, messages or none.
+        this.sinceSettle = Math.max(this.isBehind(ours) ? 1 : 0, this.sinceSettle - before);
       }
       this.settleFailures = 0;
       this.settleAtMs = performance.now() + settleEveryMs;
