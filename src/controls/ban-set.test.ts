@@ -49,9 +49,9 @@ t.test('the finding tells until when and why, and that it is only observed', asy
 t.test('a session is only read where a session is banned', async (t) => {
   const set = createBanSet();
   let reads = 0;
-  const session = (facts: RequestFacts): string | undefined => {
+  const session = (facts: RequestFacts): readonly (string | undefined)[] => {
     reads++;
-    return facts.headers.get('cookie');
+    return ['first', facts.headers.get('cookie')];
   };
   const judge = createBanJudge(() => set, { nowMs: () => 1, readers: { session } });
   t.same(judge(factsOf('192.0.2.1', 'abc')), []);

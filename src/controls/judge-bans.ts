@@ -10,9 +10,9 @@ import { findingsOf, type BanSet, type HeldBan } from './ban-set.js';
 
 type Named = Exclude<SubjectKind, 'network'>;
 
-/** How the value of each kind is read from a request; undefined where it carries none. */
+/** How the values of each kind are read from a request; none where it carries none. */
 export type SubjectReaders = Readonly<
-  Partial<Record<Named, (facts: RequestFacts) => string | undefined>>
+  Partial<Record<Named, (facts: RequestFacts) => readonly (string | undefined)[]>>
 >;
 
 export type BanJudge = (facts: RequestFacts) => readonly Finding[];
@@ -32,9 +32,11 @@ export function createBanJudge(
     let found: HeldBan | undefined = bans.ofAddress(facts.client.ip, now);
     for (const kind of NAMED) {
       if (found?.enforced === true) break;
-      const value = bans.has(kind) ? readers[kind]?.(facts) : undefined;
-      const ban = value === undefined ? undefined : bans.of(kind, value, now);
-      if (ban !== undefined && (found === undefined || ban.enforced)) found = ban;
+      const values = bans.has(kind) ? readers[kind]?.(facts) : undefined;
+      for (const value of values ?? []) {
+        const ban = value === undefined ? undefined : bans.of(kind, value, now);
+        if (ban !== undefined && (found === undefined || ban.enforced)) found = ban;
+      }
     }
     return found === undefined ? NO_FINDINGS : findingsOf(found);
   };

@@ -50,7 +50,7 @@ export const correlatorSection = z
     evaluateEvery: duration('2s', { min: 100, max: 60_000 }).describe(
       'How often detectors are asked, by the wall clock and by event time.',
     ),
-    lateness: duration('30s', { min: 0, max: 600_000 }).describe(
+    lateness: duration('10m', { min: 0, max: 3_600_000 }).describe(
       'Events that come later than this after younger ones of their partition are counted, not judged.',
     ),
     stale: span('24h', { min: 60_000 }).describe(

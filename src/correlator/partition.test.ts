@@ -1,4 +1,5 @@
 import t from 'tap';
+import { correlatorSection } from './config.js';
 import { createPartition, type Partition, type PartitionDeps } from './partition.js';
 import { BASE_MS, eagerDetector, logins, observed } from './testing-engine.js';
 import type { Saved } from './detector.js';
@@ -79,4 +80,10 @@ t.test('a detector that throws is told and does not stop the others', async (tes
   test.equal(partition.take(0, logins('192.0.2.1', 1)[0]!), 'judged');
   test.same(told, ['failedLogins']);
   test.equal(partition.parts[1]!.size(), 1);
+});
+
+t.test('by default what a gate held back while its bus was away still counts', async (test) => {
+  const partition = createPartition({ ...deps, latenessMs: correlatorSection.parse({}).lateness });
+  test.equal(partition.take(0, observed({ n: 1, at: 400_000 })), 'judged');
+  test.equal(partition.take(1, observed({ n: 2, at: 60_000 })), 'judged');
 });

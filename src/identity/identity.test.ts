@@ -57,6 +57,10 @@ t.test('a session is the named cookie, wherever it stands, and no other', async 
     'xsid=no; sid=abc;b=2',
     'a=1;sid= abc ',
     'a=sid=no; sid=abc',
+    'sid="abc"',
+    'sid=%61b%63',
+    'a=1; sid =abc',
+    'a=1; sid\t= "%61bc"',
   ]) {
     t.equal(read('session', { cookie }), wanted, cookie);
   }
@@ -64,9 +68,18 @@ t.test('a session is the named cookie, wherever it stands, and no other', async 
     t.equal(read('session', { cookie }), undefined, cookie);
 });
 
+t.test('further cookies of the name are known too, a few of them, once each', async (t) => {
+  const others = (cookie: string) => identities.others?.('session', facts({ cookie }), undefined);
+  const abc = read('session', { cookie: 'sid=abc' });
+  t.same(others('sid=abc'), []);
+  t.same(others('sid=x; sid="abc"'), [abc]);
+  t.same(others('sid=abc; sid="abc"; sid=abc'), []);
+  t.equal(others('sid=1;'.repeat(2) + 'sid=2;sid=3;sid=4;sid=5')?.length, 2);
+});
+
 t.test('a session that the origin sets is the one that comes back', async (t) => {
   const wanted = read('session', { cookie: 'sid=abc' });
-  for (const set of ['sid=abc', 'sid=abc; Path=/; HttpOnly', 'sid= abc ;Max-Age=3600'])
+  for (const set of ['sid=abc', 'sid="abc"', 'sid=%61bc', 'sid=abc; Path=/; HttpOnly', 'sid= abc ;Max-Age=3600'])
     t.equal(identities.issued(set), wanted, set);
   const taken = ['sid=', 'sid=; Path=/', 'sid=abc; Max-Age=0', 'sid=abc; max-age=-1'];
   for (const set of ['other=abc', 'xsid=abc', ...taken])

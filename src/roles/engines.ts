@@ -154,9 +154,13 @@ function banJudge({ bans, clock }: EngineDeps, identities: Identities): BanJudge
   return createBanJudge(bans, {
     nowMs: clock.nowMs,
     readers: {
-      session: (facts) => identities.read('session', facts, undefined),
-      apiKey: (facts) => identities.read('apiKey', facts, undefined),
-      headers: (facts) => headerHash(facts.rawHeaders),
+      // Whichever of several cookies the origin heeds.
+      session: (facts) => [
+        identities.read('session', facts, undefined),
+        ...(identities.others?.('session', facts, undefined) ?? []),
+      ],
+      apiKey: (facts) => [identities.read('apiKey', facts, undefined)],
+      headers: (facts) => [headerHash(facts.rawHeaders)],
     },
   });
 }
