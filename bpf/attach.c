@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+#include "json.h"
 #include "pins.h"
 
 static int link_failed(const struct filter *filter, enum tidegate_mode mode, int error)
@@ -37,6 +38,7 @@ static int link_up(struct filter *filter, enum tidegate_mode mode, unsigned int 
 
 	state.mode = mode;
 	state.ifindex = ifindex;
+	state.namespace = network_namespace();
 	if (!error)
 		error = filter_state_write(filter, &state);
 	if (error)
@@ -49,6 +51,40 @@ static int link_up(struct filter *filter, enum tidegate_mode mode, unsigned int 
 	return error ? fail_kernel(error, "pin the filter") : EXIT_DONE;
 }
 
+/* The interface may be gone, and the link with it. */
+static int take_off(const struct filter *filter)
+{
+	int error = filter->link >= 0 ? bpf_link_detach(filter->link) : 0;
+
+	return error == -EOPNOTSUPP || error == -EINVAL || error == -ENOLINK || error == -ENODEV ? 0 : error;
+}
+
+/*
+ * A filter that works on this interface stays. What another loader left half made, or what belongs to an
+ * interface that had the name before, goes: under the lock nobody is still at work on it.
+ */
+static int clear_stale(struct filter *filter)
+{
+	char name[IF_NAMESIZE];
+	bool complete = filter_open_pins(filter);
+	enum filter_where where = filter_where(filter, name);
+	int error;
+
+	if (filter->link < 0 && filter->link != -ENOENT)
+		return fail_kernel(filter->link, "open the pins");
+	if (complete && (where == FILTER_HERE || where == FILTER_ELSEWHERE))
+		return fail(EXIT_BUSY, "use `tidegate-xdp upgrade` for a new program, `config` for other caps",
+			    "%s has a filter", filter->interface);
+	if (filter->link >= 0)
+		fprintf(stderr, "tidegate-xdp: a stale filter of %s is cleared away%s%s\n", filter->interface,
+			name[0] ? "; its interface is now called " : "", name);
+	error = take_off(filter);
+	filter_close_pins(filter);
+	if (!error)
+		error = pins_clear(filter->dir);
+	return error ? fail_kernel(error, "clear stale pins away") : EXIT_DONE;
+}
+
 int filter_prepare(struct filter *filter, const struct filter_sizes *sizes,
 		   const struct tidegate_config *config)
 {
@@ -57,6 +93,8 @@ int filter_prepare(struct filter *filter, const struct filter_sizes *sizes,
 	if (!if_nametoindex(filter->interface))
 		return fail(EXIT_INPUT, "see `ip link`", "there is no interface %s", filter->interface);
 	code = pins_claim(filter);
+	if (!code)
+		code = clear_stale(filter);
 	if (code)
 		return code;
 	code = filter_load(filter, sizes, config);
@@ -89,26 +127,29 @@ int filter_link(struct filter *filter, enum tidegate_mode mode)
 int filter_detach(struct filter *filter)
 {
 	char dir[PATH_TEXT_MAX];
-	int error = 0;
+	int error = pins_lock(filter);
 
-	if (access(filter->dir, F_OK)) {
+	if (error == -ENOENT) {
 		if (pins_other_layout(filter, dir) < 0)
 			return filter_not_attached(filter);
 		snprintf(filter->dir, sizeof(filter->dir), "%s", dir);
+		error = pins_lock(filter);
 	}
-	if (pins_lock(filter))
-		return fail_kernel(-errno, "lock the pins");
+	if (error == -ENOENT)
+		return filter_not_attached(filter);
+	if (error)
+		return fail_kernel(error, "lock the pins");
 	filter->link = pins_open(filter, "link");
 	if (filter->link == -EPERM || filter->link == -EACCES)
 		return fail_kernel(filter->link, "open the pins");
-	if (filter->link >= 0)
-		error = bpf_link_detach(filter->link);
-	/* The interface may be gone, and the link with it. */
-	if (error && error != -EOPNOTSUPP && error != -EINVAL && error != -ENOLINK && error != -ENODEV)
+	error = take_off(filter);
+	if (error)
 		return fail_kernel(error, "detach the link");
 	error = pins_remove(filter, filter->dir);
 	if (error)
 		return fail_kernel(error, "remove the pins");
-	printf("{\"ok\":true,\"op\":\"detach\",\"interface\":\"%s\"}\n", filter->interface);
+	printf("{\"ok\":true,\"op\":\"detach\",\"interface\":");
+	json_print(filter->interface, strlen(filter->interface));
+	printf("}\n");
 	return EXIT_DONE;
 }

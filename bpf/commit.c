@@ -263,6 +263,7 @@ int stage_commit(const struct filter *filter, struct stage *stage, __u64 version
 	if (!error) {
 		state.version = version;
 		state.committed_ms = unix_ms();
+		state.clock_offset_ms = clock_offset_ms();
 		state.left_out += commit->left_out;
 		error = filter_state_write(filter, &state);
 	}

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include "json.h"
 #include "lists.h"
 
 #define WAIT_MS 200
@@ -29,9 +30,10 @@ static int print_event(void *context, void *data, size_t size)
 	if (size < sizeof(*event))
 		return 0;
 	memcpy(net.address, event->source, sizeof(net.address));
-	printf("{\"event\":\"capCrossed\",\"interface\":\"%s\",\"cap\":\"%s\",\"net\":\"%s\",\"atMs\":%llu,"
-	       "\"limit\":%u,\"dryRun\":%s}\n",
-	       filter->interface, event->kind == TIDEGATE_CAP_SYNS ? "syn" : "packet", net_write(&net, text),
+	printf("{\"event\":\"capCrossed\",\"interface\":");
+	json_print(filter->interface, strlen(filter->interface));
+	printf(",\"cap\":\"%s\",\"net\":\"%s\",\"atMs\":%llu,\"limit\":%u,\"dryRun\":%s}\n",
+	       event->kind == TIDEGATE_CAP_SYNS ? "syn" : "packet", net_write(&net, text),
 	       unix_ms_of(event->at_ns), event->cap, event->dry_run ? "true" : "false");
 	return 0;
 }

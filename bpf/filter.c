@@ -4,10 +4,12 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
+#include <net/if.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include "json.h"
 #include "pins.h"
@@ -72,28 +74,70 @@ int filter_not_attached(const struct filter *filter)
 		    "no filter is pinned for %s in %s", filter->interface, filter->root);
 }
 
+static __u32 program_id(int program)
+{
+	struct bpf_prog_info info = {};
+	__u32 length = sizeof(info);
+
+	return program < 0 || bpf_obj_get_info_by_fd(program, &info, &length) ? 0 : info.id;
+}
+
+static bool read_link(const struct filter *filter, struct bpf_link_info *link)
+{
+	__u32 length = sizeof(*link);
+
+	memset(link, 0, sizeof(*link));
+	return filter->link >= 0 && !bpf_obj_get_info_by_fd(filter->link, link, &length);
+}
+
+/*
+ * The program that the link runs. Its pin may be missing or that of the one before, where a loader was killed
+ * in an upgrade; then the kernel is asked, which needs CAP_SYS_ADMIN. Without, all but `test-run` goes on.
+ */
+static int open_program(const struct filter *filter)
+{
+	int pinned = pins_open(filter, "program"), running;
+	struct bpf_link_info link;
+
+	if (!read_link(filter, &link) || program_id(pinned) == link.prog_id)
+		return pinned;
+	running = bpf_prog_get_fd_by_id(link.prog_id);
+	if (running < 0)
+		return pinned;
+	if (pinned >= 0)
+		close(pinned);
+	return running;
+}
+
+bool filter_open_pins(struct filter *filter)
+{
+	bool complete = true;
+
+	filter->link = pins_open(filter, "link");
+	filter->program = open_program(filter);
+	for (int i = 0; i < MAP_TOTAL; i++) {
+		filter->maps[i] = pins_open(filter, filter_map_names[i]);
+		complete = complete && filter->maps[i] >= 0;
+	}
+	return complete;
+}
+
 int filter_open(struct filter *filter, bool exclusive)
 {
 	struct tidegate_config config;
+	int error = exclusive ? pins_lock(filter) : access(filter->dir, F_OK) ? -errno : 0;
+	bool complete;
 
-	if (access(filter->dir, F_OK))
-		return errno == EACCES ? fail_kernel(-EACCES, "read the pins") : filter_not_attached(filter);
-	if (exclusive && pins_lock(filter))
-		return fail_kernel(-errno, "lock the pins");
-	filter->link = pins_open(filter, "link");
-	filter->program = pins_open(filter, "program");
-	if (filter->link < 0 || filter->program < 0) {
-		if (filter->link == -EPERM || filter->link == -EACCES)
-			return fail_kernel(filter->link, "open the pins");
-		return fail(EXIT_NOT_ATTACHED, "clear away with `tidegate-xdp detach`, then attach",
+	if (error == -ENOENT)
+		return filter_not_attached(filter);
+	if (error)
+		return fail_kernel(error, "reach the pins");
+	complete = filter_open_pins(filter);
+	if (filter->link == -EPERM || filter->link == -EACCES)
+		return fail_kernel(filter->link, "open the pins");
+	if (filter->link < 0 || !complete)
+		return fail(EXIT_NOT_ATTACHED, "attach again, or clear away with `tidegate-xdp detach`",
 			    "the pins of %s are not complete", filter->interface);
-	}
-	for (int i = 0; i < MAP_TOTAL; i++) {
-		filter->maps[i] = pins_open(filter, filter_map_names[i]);
-		if (filter->maps[i] < 0)
-			return fail(EXIT_NOT_ATTACHED, "detach, then attach", "the pin of map %s is missing",
-				    filter_map_names[i]);
-	}
 	if (filter_config(filter, &config))
 		return fail_kernel(-errno, "read the configuration");
 	if (config.layout != TIDEGATE_LAYOUT)
@@ -103,17 +147,25 @@ int filter_open(struct filter *filter, bool exclusive)
 	return EXIT_DONE;
 }
 
-void filter_close(struct filter *filter)
+static void close_one(int *descriptor)
+{
+	if (*descriptor >= 0)
+		close(*descriptor);
+	*descriptor = -1;
+}
+
+void filter_close_pins(struct filter *filter)
 {
 	for (int i = 0; i < MAP_TOTAL; i++)
-		if (filter->maps[i] >= 0)
-			close(filter->maps[i]);
-	if (filter->program >= 0)
-		close(filter->program);
-	if (filter->link >= 0)
-		close(filter->link);
-	if (filter->lock >= 0)
-		close(filter->lock);
+		close_one(&filter->maps[i]);
+	close_one(&filter->program);
+	close_one(&filter->link);
+}
+
+void filter_close(struct filter *filter)
+{
+	filter_close_pins(filter);
+	close_one(&filter->lock);
 }
 
 static int read_single(const struct filter *filter, enum filter_map map, void *value)
@@ -170,10 +222,29 @@ int filter_counters(const struct filter *filter, struct tidegate_counter *sums)
 
 bool filter_attached(const struct filter *filter)
 {
-	struct bpf_link_info link = {};
-	__u32 length = sizeof(link);
+	struct bpf_link_info link;
 
-	if (filter->link < 0)
-		return true;
-	return !bpf_obj_get_info_by_fd(filter->link, &link, &length) && link.xdp.ifindex;
+	return filter->link < 0 || (read_link(filter, &link) && link.xdp.ifindex);
+}
+
+__u64 network_namespace(void)
+{
+	struct stat own;
+
+	return stat("/proc/self/ns/net", &own) ? 0 : own.st_ino;
+}
+
+enum filter_where filter_where(const struct filter *filter, char *name)
+{
+	struct bpf_link_info link;
+	struct tidegate_state state;
+
+	name[0] = '\0';
+	if (!read_link(filter, &link) || !link.xdp.ifindex)
+		return FILTER_GONE;
+	if (filter_state(filter, &state) || state.namespace != network_namespace())
+		return FILTER_ELSEWHERE;
+	if (if_nametoindex(filter->interface) == link.xdp.ifindex)
+		return FILTER_HERE;
+	return if_indextoname(link.xdp.ifindex, name) ? FILTER_RENAMED : FILTER_MOVED;
 }

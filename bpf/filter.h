@@ -33,6 +33,7 @@ extern const char *const filter_map_names[MAP_TOTAL];
 
 struct filter {
 	const char *interface; /* NULL: loaded for trying out, nothing is pinned */
+	char folder[16]; /* the interface as a name in the BPF file system */
 	char root[PATH_TEXT_MAX];
 	char dir[PATH_TEXT_MAX]; /* of the pins */
 	int lock;
@@ -45,6 +46,15 @@ struct filter {
 struct filter_sizes {
 	unsigned int sources;
 	unsigned int bans;
+};
+
+/* Where the filter is, as against the interface that has its name now. */
+enum filter_where {
+	FILTER_HERE,
+	FILTER_GONE,      /* the interface went, and the link with it; or it was detached */
+	FILTER_RENAMED,   /* its interface has another name */
+	FILTER_MOVED,     /* its interface is in another network namespace */
+	FILTER_ELSEWHERE, /* it was attached in another namespace than this process is in: cannot be told */
 };
 
 /* Prints the error as JSON on standard output and in words on standard error; returns `code`. */
@@ -63,11 +73,20 @@ int filter_not_attached(const struct filter *filter);
 /* Opens the pinned filter; when `exclusive`, keeps other loaders from changing it until closed. */
 int filter_open(struct filter *filter, bool exclusive);
 
+/* Opens what is pinned of link, program and maps. Returns whether the maps are complete. */
+bool filter_open_pins(struct filter *filter);
+
+/* `name` (IF_NAMESIZE long) is the present name of a renamed interface, else "". */
+enum filter_where filter_where(const struct filter *filter, char *name);
+
+/* Inode of this process's network namespace, 0 if unknown. */
+__u64 network_namespace(void);
+
 /* Loads the program with fresh maps that nobody else sees. */
 int filter_load(struct filter *filter, const struct filter_sizes *sizes,
 		const struct tidegate_config *config);
 
-/* Claims the pin directory and loads; then come the lists, then filter_link, or filter_abandon. */
+/* Claims the pin directory, clears away what is stale in it, and loads; then come the lists, then filter_link, or filter_abandon. */
 int filter_prepare(struct filter *filter, const struct filter_sizes *sizes,
 		   const struct tidegate_config *config);
 int filter_link(struct filter *filter, enum tidegate_mode mode);
@@ -79,6 +98,8 @@ int filter_share(struct filter *filter);
 int filter_detach(struct filter *filter);
 int filter_upgrade(struct filter *filter);
 int filter_status(struct filter *filter);
+/* All but the lock. */
+void filter_close_pins(struct filter *filter);
 void filter_close(struct filter *filter);
 
 int filter_config(const struct filter *filter, struct tidegate_config *config);

@@ -64,6 +64,8 @@ int list_print(const struct filter *filter);
 void management_print(const struct filter *filter);
 
 __u64 unix_ms(void);
+/* Unix time less CLOCK_MONOTONIC; it changes when the clock is set, or after the machine has slept. */
+__s64 clock_offset_ms(void);
 /* Unix time of a CLOCK_MONOTONIC time. */
 __u64 unix_ms_of(__u64 monotonic_ns);
 

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "json.h"
 #include "pins.h"
 
 /* The program, compiled for the kernel, inside this binary. */
@@ -127,19 +128,30 @@ static int keep_maps(const struct filter *filter, struct bpf_object *object)
 	return EXIT_DONE;
 }
 
+/*
+ * The link holds the program; the pin is for looking at it. It is made under a name of its own and takes the
+ * other's place at once, so that whoever is killed on the way leaves a pin.
+ */
 static int swap_program(struct filter *filter, int program)
 {
-	char path[PATH_TEXT_MAX];
-	int error = bpf_link_update(filter->link, program, NULL);
+	char path[PATH_TEXT_MAX], draft[PATH_TEXT_MAX];
+	int error = pins_path(filter, "program", path);
 
 	if (!error)
-		error = pins_path(filter, "program", path);
+		error = pins_path(filter, "program_next", draft);
 	if (error)
+		return fail_kernel(error, "name the pins");
+	if (unlink(draft) && errno != ENOENT)
+		return fail_kernel(-errno, "clear an old draft away");
+	error = bpf_obj_pin(program, draft);
+	if (error)
+		return fail_kernel(error, "pin the new program");
+	error = bpf_link_update(filter->link, program, NULL);
+	if (error) {
+		unlink(draft);
 		return fail_kernel(error, "put the new program into the link");
-	/* The link holds the program; the pin is for looking at it. */
-	unlink(path);
-	error = bpf_obj_pin(program, path);
-	return error ? fail_kernel(error, "pin the new program") : EXIT_DONE;
+	}
+	return rename(draft, path) ? fail_kernel(-errno, "rename the new program's pin") : EXIT_DONE;
 }
 
 int filter_upgrade(struct filter *filter)
@@ -159,8 +171,10 @@ int filter_upgrade(struct filter *filter)
 		return load_failed(object, error);
 	code = swap_program(filter, bpf_program__fd(bpf_object__find_program_by_name(object, "tidegate")));
 	bpf_object__close(object);
-	if (!code)
-		printf("{\"ok\":true,\"op\":\"upgrade\",\"interface\":\"%s\",\"layout\":%d}\n", filter->interface,
-		       TIDEGATE_LAYOUT);
-	return code;
+	if (code)
+		return code;
+	printf("{\"ok\":true,\"op\":\"upgrade\",\"interface\":");
+	json_print(filter->interface, strlen(filter->interface));
+	printf(",\"layout\":%d}\n", TIDEGATE_LAYOUT);
+	return EXIT_DONE;
 }

@@ -14,6 +14,8 @@
 
 #define NETS_MAX 256
 #define WINDOW_MS_MAX 60000
+#define EVENTS_MAX 100000
+#define QUIET_S_MAX 86400
 #define SIZE_MAX_ENTRIES 16777216
 
 static const char USAGE[] =
@@ -69,10 +71,45 @@ struct wishes {
 	bool management_given;
 };
 
-static int bad_value(const char *name)
+#define TEXT_OF(number) #number
+#define TEXT(number) TEXT_OF(number)
+
+/* What fits an option, in words. */
+static const char *fitting(int option)
 {
-	return fail(EXIT_INPUT, "see `tidegate-xdp help` and bpf/README.md", "--%s has a value that does not fit",
-		    name);
+	switch (option) {
+	case OPTION_PIN:
+		return "a path from the root";
+	case OPTION_MODE:
+		return "driver or generic";
+	case OPTION_SOURCES:
+	case OPTION_BANS:
+		return "a whole number from 1 to " TEXT(SIZE_MAX_ENTRIES);
+	case OPTION_PACKET_CAP:
+	case OPTION_SYN_CAP:
+		return "a whole number from 0 (no cap) to " TEXT(TIDEGATE_CAP_MAX);
+	case OPTION_PACKET_WINDOW:
+	case OPTION_SYN_WINDOW:
+		return "a whole number of milliseconds from 1 to " TEXT(WINDOW_MS_MAX);
+	case OPTION_DRY_RUN:
+		return "on or off";
+	case OPTION_DEEP_VLAN:
+		return "pass or drop";
+	case OPTION_MANAGEMENT:
+		return "none, or one of at most " TEXT(NETS_MAX)
+		       " networks, /1 or narrower: with all addresses exempt there would be no filter";
+	case OPTION_EVENTS:
+		return "a whole number from 0 to " TEXT(EVENTS_MAX);
+	case OPTION_QUIET:
+		return "a whole number of seconds from 0 to " TEXT(QUIET_S_MAX);
+	}
+	return "something else";
+}
+
+static int bad_value(int option, const char *name, const char *value)
+{
+	return fail(EXIT_INPUT, "see `tidegate-xdp help` and bpf/README.md", "--%s %.64s does not fit: wanted is %s",
+		    name, value, fitting(option));
 }
 
 static bool read_number(const char *text, long least, long most, long *number)
@@ -151,9 +188,9 @@ static bool read_option(struct wishes *wishes, int option, const char *text)
 	case OPTION_MANAGEMENT:
 		return read_management(wishes, text);
 	case OPTION_EVENTS:
-		return read_number(text, 0, 100000, &wishes->events_per_second);
+		return read_number(text, 0, EVENTS_MAX, &wishes->events_per_second);
 	case OPTION_QUIET:
-		return read_number(text, 0, 86400, &wishes->event_quiet_s);
+		return read_number(text, 0, QUIET_S_MAX, &wishes->event_quiet_s);
 	case OPTION_JSON:
 		return true;
 	}
@@ -179,7 +216,7 @@ static int read_options(struct wishes *wishes, int count, char **words)
 			return fail(EXIT_INPUT, "see `tidegate-xdp help`", "unknown option or no value: %s",
 				    words[optind - 1]);
 		if (!read_option(wishes, option, optarg))
-			return bad_value(OPTIONS[index].name);
+			return bad_value(option, OPTIONS[index].name, optarg ? optarg : "");
 	}
 	if (optind < count)
 		return fail(EXIT_INPUT, "see `tidegate-xdp help`", "%s was not expected", words[optind]);
@@ -217,6 +254,7 @@ static struct tidegate_config defaults(void)
 					 .packet_window_ms = 1000,
 					 .syn_cap = 100,
 					 .syn_window_ms = 1000,
+					 .deep_vlan_drop = 1,
 					 .events_per_second = 100,
 					 .event_quiet_s = 10 };
 }
@@ -238,8 +276,9 @@ static int answer_config(const struct filter *filter, const char *op)
 
 	if (filter_config(filter, &config) || filter_state(filter, &state))
 		return fail_kernel(-errno, "read the configuration");
-	printf("{\"ok\":true,\"op\":\"%s\",\"interface\":\"%s\",\"mode\":\"%s\",\"layout\":%d,\"config\":", op,
-	       filter->interface, mode_name(state.mode), TIDEGATE_LAYOUT);
+	printf("{\"ok\":true,\"op\":\"%s\",\"interface\":", op);
+	json_print(filter->interface, strlen(filter->interface));
+	printf(",\"mode\":\"%s\",\"layout\":%d,\"config\":", mode_name(state.mode), TIDEGATE_LAYOUT);
 	print_config(filter, &config);
 	printf("}\n");
 	return EXIT_DONE;
@@ -354,6 +393,16 @@ static int run(const char *command, const struct wishes *wishes)
 	return code >= 0 ? code : fail(EXIT_INPUT, "see `tidegate-xdp help`", "unknown command: %s", command);
 }
 
+/* An answer that did not arrive is no success. */
+static int written(int code)
+{
+	if (!fflush(stdout) && !ferror(stdout))
+		return code;
+	fprintf(stderr, "tidegate-xdp: the answer could not be written: %s; look with `tidegate-xdp status`\n",
+		strerror(errno));
+	return code ? code : EXIT_KERNEL;
+}
+
 int main(int count, char **words)
 {
 	struct wishes *wishes = calloc(1, sizeof(*wishes));
@@ -371,5 +420,5 @@ int main(int count, char **words)
 	if (!code)
 		code = run(words[1], wishes);
 	free(wishes);
-	return code;
+	return written(code);
 }

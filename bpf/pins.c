@@ -14,11 +14,23 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+/* Each time somebody else has made progress. */
+#define TRIES 100
+
 int pins_path(const struct filter *filter, const char *name, char *path)
 {
 	int length = snprintf(path, PATH_TEXT_MAX, "%s/%s", filter->dir, name);
 
 	return length < PATH_TEXT_MAX ? 0 : -ENAMETOOLONG;
+}
+
+/* What JSON and paths can carry; the kernel itself refuses only slashes, colons and white space. */
+static bool plain(const char *interface)
+{
+	for (const char *at = interface; *at; at++)
+		if (*at <= ' ' || *at > '~' || *at == '/' || *at == ':')
+			return false;
+	return true;
 }
 
 int filter_place(struct filter *filter, const char *root, const char *interface)
@@ -27,13 +39,16 @@ int filter_place(struct filter *filter, const char *root, const char *interface)
 	filter->lock = filter->program = filter->link = -1;
 	for (int i = 0; i < MAP_TOTAL; i++)
 		filter->maps[i] = -1;
-	if (!interface || !*interface || strlen(interface) >= IFNAMSIZ || strpbrk(interface, "/ ") ||
+	if (!interface || !*interface || strlen(interface) >= IFNAMSIZ || !plain(interface) ||
 	    !strcmp(interface, ".") || !strcmp(interface, ".."))
 		return fail(EXIT_INPUT, "name one with --iface", "no usable interface name");
 	filter->interface = interface;
 	if (snprintf(filter->root, sizeof(filter->root), "%s", root) >= (int)sizeof(filter->root) - 64)
 		return fail(EXIT_INPUT, "give a shorter --pin", "the pin directory's name is too long");
-	snprintf(filter->dir, sizeof(filter->dir), "%.400s/v%d/%.16s", root, TIDEGATE_LAYOUT, interface);
+	/* That file system knows no dots (eth0.100), interfaces know no colons. */
+	for (size_t i = 0; interface[i]; i++)
+		filter->folder[i] = interface[i] == '.' ? ':' : interface[i];
+	snprintf(filter->dir, sizeof(filter->dir), "%.400s/v%d/%s", root, TIDEGATE_LAYOUT, filter->folder);
 	return EXIT_DONE;
 }
 
@@ -51,8 +66,7 @@ static int make_directories(const char *path)
 	return mkdir(part, 0700) ? -errno : 0;
 }
 
-/* Removes the pins and their directory; then the directories above as far as they are empty. */
-int pins_remove(const struct filter *filter, const char *dir)
+int pins_clear(const char *dir)
 {
 	char path[PATH_TEXT_MAX * 2];
 	struct dirent *entry;
@@ -69,6 +83,14 @@ int pins_remove(const struct filter *filter, const char *dir)
 			error = -errno;
 	}
 	closedir(open);
+	return error;
+}
+
+int pins_remove(const struct filter *filter, const char *dir)
+{
+	char path[PATH_TEXT_MAX];
+	int error = pins_clear(dir);
+
 	if (rmdir(dir))
 		error = error ? error : -errno;
 	snprintf(path, sizeof(path), "%s", dir);
@@ -90,7 +112,7 @@ int pins_other_layout(const struct filter *filter, char *dir)
 	while (found < 0 && (entry = readdir(open))) {
 		if (sscanf(entry->d_name, "v%d", &layout) != 1 || layout == TIDEGATE_LAYOUT)
 			continue;
-		snprintf(dir, PATH_TEXT_MAX, "%.400s/v%d/%.16s", filter->root, layout, filter->interface);
+		snprintf(dir, PATH_TEXT_MAX, "%.400s/v%d/%s", filter->root, layout, filter->folder);
 		if (!access(dir, F_OK))
 			found = layout;
 	}
@@ -104,13 +126,32 @@ int filter_share(struct filter *filter)
 	return filter->lock < 0 ? -errno : 0;
 }
 
-int pins_lock(struct filter *filter)
+/* A directory that was removed, or replaced, while this waited for it is of no use. */
+static int lock_present(struct filter *filter, bool *present)
 {
+	struct stat held, named;
 	int error = filter_share(filter);
 
-	if (!error && flock(filter->lock, LOCK_EX))
-		error = -errno;
-	return error;
+	if (error)
+		return error;
+	if (flock(filter->lock, LOCK_EX) || fstat(filter->lock, &held))
+		return -errno;
+	*present = !stat(filter->dir, &named) && named.st_ino == held.st_ino && named.st_dev == held.st_dev;
+	if (!*present) {
+		close(filter->lock);
+		filter->lock = -1;
+	}
+	return 0;
+}
+
+int pins_lock(struct filter *filter)
+{
+	bool present = false;
+	int error = 0;
+
+	for (int i = 0; i < TRIES && !present && !error; i++)
+		error = lock_present(filter, &present);
+	return error ? error : present ? 0 : -EBUSY;
 }
 
 int pins_open(const struct filter *filter, const char *name)
@@ -163,7 +204,7 @@ int pins_make(const struct filter *filter)
 int pins_claim(struct filter *filter)
 {
 	char dir[PATH_TEXT_MAX];
-	int code = check_bpffs(filter), layout, error;
+	int code = check_bpffs(filter), layout, error = -ENOENT;
 
 	if (code)
 		return code;
@@ -171,11 +212,11 @@ int pins_claim(struct filter *filter)
 	if (layout >= 0)
 		return fail(EXIT_LAYOUT, "detach it first", "%s has a filter of map layout %d", filter->interface,
 			    layout);
-	error = make_directories(filter->dir);
-	if (error == -EEXIST)
-		return fail(EXIT_BUSY, "use `tidegate-xdp upgrade` for a new program, `config` for other caps",
-			    "%s has a filter", filter->interface);
-	if (error)
-		return fail_kernel(error, "make the pin directory");
-	return pins_lock(filter) ? fail_kernel(-errno, "lock the pins") : EXIT_DONE;
+	/* Whoever detaches meanwhile removes directories that were just found or made. */
+	for (int i = 0; i < TRIES && error == -ENOENT; i++) {
+		error = make_directories(filter->dir);
+		if (!error || error == -EEXIST)
+			error = pins_lock(filter);
+	}
+	return error ? fail_kernel(error, "make and lock the pin directory") : EXIT_DONE;
 }

@@ -30,11 +30,31 @@ static const struct place PLACES[MAP_TOTAL] = {
 	[MAP_ban_net6] = { 6, sizeof(struct tidegate_net6), true },
 };
 
-/* Shortest prefixes: a ban must not take a whole registry's space, an entry never everything. */
+/* Shortest prefixes: a ban must not take a whole registry's space; an allow may, but never everything. */
 #define BAN_PREFIX_MIN4 8
 #define BAN_PREFIX_MIN6 19
-#define ALLOW_PREFIX_MIN4 8
-#define ALLOW_PREFIX_MIN6 7
+#define ALLOW_PREFIX_MIN 1
+
+/* What no ban may touch: these are never the address of a client elsewhere (RFC 6890). */
+struct special {
+	struct net net;
+	const char *why;
+};
+
+static const char OWN[] = "this machine's own addresses cannot be banned";
+static const char LINK_LOCAL[] = "link-local addresses cannot be banned";
+static const char MULTICAST[] = "multicast and broadcast addresses cannot be banned";
+
+static const struct special SPECIAL[] = {
+	{ { .family = 4, .prefix = 8 }, OWN },
+	{ { .family = 4, .prefix = 8, .address = { 127 } }, OWN },
+	{ { .family = 4, .prefix = 16, .address = { 169, 254 } }, LINK_LOCAL },
+	{ { .family = 4, .prefix = 4, .address = { 224 } }, MULTICAST },
+	{ { .family = 4, .prefix = 32, .address = { 255, 255, 255, 255 } }, MULTICAST },
+	{ { .family = 6, .prefix = 64 }, OWN },
+	{ { .family = 6, .prefix = 10, .address = { 0xfe, 0x80 } }, LINK_LOCAL },
+	{ { .family = 6, .prefix = 8, .address = { 0xff } }, MULTICAST },
+};
 
 __u64 now_ns(clockid_t clock)
 {
@@ -47,6 +67,11 @@ __u64 now_ns(clockid_t clock)
 __u64 unix_ms(void)
 {
 	return now_ns(CLOCK_REALTIME) / NS_PER_MS;
+}
+
+__s64 clock_offset_ms(void)
+{
+	return ((__s64)now_ns(CLOCK_REALTIME) - (__s64)now_ns(CLOCK_MONOTONIC)) / (__s64)NS_PER_MS;
 }
 
 __u64 unix_ms_of(__u64 monotonic_ns)
@@ -72,19 +97,17 @@ unsigned int list_key_size(enum filter_map map)
 const char *listing_refused(const struct listing *listing)
 {
 	bool v4 = listing->net.family == 4;
-	unsigned int least = v4 ? ALLOW_PREFIX_MIN4 : ALLOW_PREFIX_MIN6;
-	struct net local = { .family = 6, .prefix = 10, .address = { 0xfe, 0x80 } };
 
-	if (listing->list == LIST_BAN)
-		least = v4 ? BAN_PREFIX_MIN4 : BAN_PREFIX_MIN6;
-	if (listing->net.prefix < least)
-		return "the network is too wide";
 	if (listing->list != LIST_BAN)
-		return NULL;
-	if (net_overlap(&listing->net, &local))
-		return "link-local addresses cannot be banned";
-	if (v4 && (listing->net.address[0] == 127 || listing->net.address[0] == 0))
-		return "this machine's own addresses cannot be banned";
+		return listing->net.prefix < ALLOW_PREFIX_MIN ?
+			       "the network is too wide: it is everything, for which `detach` is the way" :
+			       NULL;
+	if (listing->net.prefix < (v4 ? BAN_PREFIX_MIN4 : BAN_PREFIX_MIN6))
+		return v4 ? "the network is too wide for a ban, /8 is the widest" :
+			    "the network is too wide for a ban, /19 is the widest";
+	for (size_t i = 0; i < sizeof(SPECIAL) / sizeof(*SPECIAL); i++)
+		if (net_overlap(&listing->net, &SPECIAL[i].net))
+			return SPECIAL[i].why;
 	return NULL;
 }
 

@@ -9,11 +9,11 @@
 #include <linux/types.h>
 
 #ifndef TIDEGATE_LAYOUT
-#define TIDEGATE_LAYOUT 1
+#define TIDEGATE_LAYOUT 2
 #endif
 
 /* VLAN tags and IPv6 extension headers the parser walks through; deeper ones are counted. */
-#define TIDEGATE_VLAN_TAGS 4
+#define TIDEGATE_VLAN_TAGS 8
 #define TIDEGATE_EXTENSIONS 8
 /* Expired prefixes that may hide a shorter one in force before the search ends. */
 #define TIDEGATE_COVERS 32
@@ -25,7 +25,7 @@
 #define TIDEGATE_TICK_SHIFT 20
 #define TIDEGATE_COUNT_BITS 24
 #define TIDEGATE_COUNT_MASK ((1ULL << TIDEGATE_COUNT_BITS) - 1)
-#define TIDEGATE_CAP_MAX 16000000U
+#define TIDEGATE_CAP_MAX 16000000
 
 /* One entry of the ban or allow list. */
 struct tidegate_entry {
@@ -100,6 +100,8 @@ struct tidegate_state {
 	__u64 replaced;   /* entries that gave way to more severe ones in a full list */
 	__u64 left_out;   /* entries that found a full list of more severe ones */
 	__u64 refused;    /* entries refused: too wide, unreadable */
+	__u64 namespace;  /* inode of the network namespace of the interface */
+	__s64 clock_offset_ms; /* Unix time less CLOCK_MONOTONIC at the last commit */
 };
 
 enum tidegate_mode { TIDEGATE_DRIVER = 1, TIDEGATE_GENERIC = 2 };
@@ -139,11 +141,13 @@ struct tidegate_counter {
 	X(DROP_SYN_CAP, dropped, synCap)                  \
 	X(DROP_PACKET_CAP, dropped, packetCap)            \
 	X(DROP_DEEP_VLAN, dropped, deepVlan)              \
+	X(DROP_INVALID_SOURCE, dropped, invalidSource)    \
 	X(WOULD_BANNED, wouldDrop, banned)                \
 	X(WOULD_BANNED_NET, wouldDrop, bannedNet)         \
 	X(WOULD_SYN_CAP, wouldDrop, synCap)               \
 	X(WOULD_PACKET_CAP, wouldDrop, packetCap)         \
 	X(WOULD_DEEP_VLAN, wouldDrop, deepVlan)           \
+	X(WOULD_INVALID_SOURCE, wouldDrop, invalidSource) \
 	X(NOTE_EXPIRED, noted, expired)                   \
 	X(NOTE_FRAGMENT, noted, fragment)                 \
 	X(NOTE_DEEP_EXTENSIONS, noted, deepExtensions)    \

@@ -2,6 +2,7 @@
 #include "filter.h"
 
 #include <bpf/bpf.h>
+#include <net/if.h>
 #include <stdio.h>
 #include <string.h>
 #include <errno.h>
@@ -93,15 +94,26 @@ static unsigned long long print_maps(const struct filter *filter)
 
 static void print_link(const struct filter *filter, const struct tidegate_state *state)
 {
+	static const char *const WHERE[] = { "here", "gone", "renamed", "moved", "elsewhere" };
 	struct bpf_link_info link = {};
 	struct bpf_prog_info program = {};
 	__u32 length = sizeof(link);
+	char name[IF_NAMESIZE];
+	enum filter_where where = filter_where(filter, name);
 
 	bpf_obj_get_info_by_fd(filter->link, &link, &length);
 	length = sizeof(program);
-	bpf_obj_get_info_by_fd(filter->program, &program, &length);
-	printf("\"attached\":%s,\"interface\":\"%s\",\"ifindex\":%u,\"mode\":\"%s\"",
-	       link.xdp.ifindex ? "true" : "false", filter->interface, state->ifindex, mode_name(state->mode));
+	if (filter->program >= 0)
+		bpf_obj_get_info_by_fd(filter->program, &program, &length);
+	printf("\"attached\":%s,\"interface\":",
+	       where == FILTER_HERE || where == FILTER_ELSEWHERE ? "true" : "false");
+	json_print(filter->interface, strlen(filter->interface));
+	printf(",\"place\":\"%s\",\"presentName\":", WHERE[where]);
+	if (name[0])
+		json_print(name, strlen(name));
+	else
+		printf("null");
+	printf(",\"ifindex\":%u,\"mode\":\"%s\"", state->ifindex, mode_name(state->mode));
 	printf(",\"programId\":%u,\"linkId\":%u,\"tag\":\"", link.prog_id, link.id);
 	for (size_t i = 0; i < sizeof(program.tag); i++)
 		printf("%02x", program.tag[i]);
@@ -123,8 +135,9 @@ int filter_status(struct filter *filter)
 	printf(",\"config\":");
 	print_config(filter, &config);
 	printf(",\"lists\":{\"generation\":%llu,\"committedMs\":%llu,\"replaced\":%llu,\"leftOut\":%llu,"
-	       "\"refused\":%llu}",
-	       state.version, state.committed_ms, state.replaced, state.left_out, state.refused);
+	       "\"refused\":%llu,\"clockStepMs\":%lld}",
+	       state.version, state.committed_ms, state.replaced, state.left_out, state.refused,
+	       state.committed_ms ? clock_offset_ms() - state.clock_offset_ms : 0);
 	printf(",\"counters\":");
 	print_counters(sums, false);
 	printf(",\"maps\":");

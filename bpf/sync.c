@@ -18,6 +18,14 @@
 #define ECHO_MAX 160
 #define EXACT_MAX 9007199254740992.0
 #define REPEAT_MAX 100000000
+/* Refused entries that the answer to a commit names. */
+#define NAMED_MAX 10
+
+struct refusal {
+	enum list list;
+	char net[NET_TEXT_MAX];
+	const char *why;
+};
 
 struct session {
 	struct filter *filter;
@@ -27,6 +35,7 @@ struct session {
 	bool broken; /* a line in between could not be read: commit is refused */
 	__u64 version;
 	size_t refused; /* since begin */
+	struct refusal refusals[NAMED_MAX]; /* the first of them */
 	unsigned long line;
 	bool complained;
 	struct json_object object;
@@ -85,10 +94,18 @@ static const char *read_listing(const struct json_object *object, struct listing
 	return listing_refused(listing);
 }
 
-static void count_refused(struct session *session)
+static void count_refused(struct session *session, enum list list, const char *why)
 {
+	const char *net = text_field(&session->object, "net");
 	struct tidegate_state state;
 
+	if (session->refused < NAMED_MAX) {
+		struct refusal *refusal = &session->refusals[session->refused];
+
+		refusal->list = list;
+		refusal->why = why;
+		snprintf(refusal->net, sizeof(refusal->net), "%s", net ? net : "");
+	}
 	session->refused++;
 	if (!filter_state(session->filter, &state)) {
 		state.refused++;
@@ -110,7 +127,7 @@ static const char *add(struct session *session, enum list list)
 	int error;
 
 	if (wrong) {
-		count_refused(session);
+		count_refused(session, list, wrong);
 		return wrong;
 	}
 	if (session->open) {
@@ -194,6 +211,19 @@ static const char *op_abort(struct session *session)
 	return NULL;
 }
 
+static void print_refusals(const struct session *session)
+{
+	for (size_t i = 0; i < session->refused && i < NAMED_MAX; i++) {
+		const struct refusal *refusal = &session->refusals[i];
+
+		printf("%s{\"list\":\"%s\",\"net\":", i ? "," : "", refusal->list == LIST_BAN ? "ban" : "allow");
+		json_print(refusal->net, strlen(refusal->net));
+		printf(",\"error\":");
+		json_print(refusal->why, strlen(refusal->why));
+		putchar('}');
+	}
+}
+
 static const char *op_commit(struct session *session)
 {
 	struct commit commit;
@@ -210,9 +240,11 @@ static const char *op_commit(struct session *session)
 	if (error)
 		return strerror(-error);
 	printf("{\"ok\":true,\"op\":\"commit\",\"generation\":%llu,\"bans\":%zu,\"allows\":%zu,\"removed\":%zu,"
-	       "\"leftOut\":%zu,\"expired\":%zu,\"refused\":%zu,\"tookMs\":%.3f}\n",
+	       "\"leftOut\":%zu,\"expired\":%zu,\"refused\":%zu,\"tookMs\":%.3f,\"refusals\":[",
 	       session->version, commit.bans, commit.allows, commit.swept, commit.left_out, commit.expired,
 	       session->refused, commit.took_ms);
+	print_refusals(session);
+	printf("]}\n");
 	return NULL;
 }
 

@@ -233,6 +233,21 @@ static __always_inline __u32 judge_v4(const struct tidegate_config *conf, const 
 	return judge_caps(conf, facts, 4, &sources4, &facts->v4);
 }
 
+/*
+ * ::ffff:a.b.c.d and ::a.b.c.d never come from an honest host (RFC 4291 section 2.5.5, RFC 6890), and would
+ * slip past what is listed as IPv4. The addresses :: and ::1 are others: detection of duplicates, this machine.
+ */
+static __always_inline bool embeds_v4(const struct in6_addr *source)
+{
+	const __u32 *words = source->s6_addr32;
+
+	if (words[0] || words[1])
+		return false;
+	if (words[2] == bpf_htonl(0xffff))
+		return true;
+	return !words[2] && bpf_ntohl(words[3]) > 1;
+}
+
 static __always_inline __u32 judge_v6(const struct tidegate_config *conf, const struct facts *facts,
 				      __u64 bytes)
 {
@@ -241,6 +256,8 @@ static __always_inline __u32 judge_v6(const struct tidegate_config *conf, const 
 
 	if (facts->neighbour)
 		return TIDEGATE_PASS_NEIGHBOUR;
+	if (embeds_v4(&facts->v6))
+		return TIDEGATE_DROP_INVALID_SOURCE;
 	if (facts->v6.s6_addr[0] == 0xfe && (facts->v6.s6_addr[1] & 0xc0) == 0x80)
 		return TIDEGATE_PASS_LINK_LOCAL;
 	__builtin_memcpy(net.address, &facts->v6, sizeof(net.address));

@@ -8,6 +8,8 @@ export const NEXT = { hop: 0, tcp: 6, udp: 17, routing: 43, fragment: 44, ah: 51
 export type Packet = Readonly<{
   /** EtherTypes of VLAN tags, outer first. */
   tags?: readonly number[];
+  /** Identifier of every tag; 0: a priority tag, which Linux takes off whatever VLANs there are. */
+  vlan?: number;
   /** Source address; the family follows from it. Without one the payload is not IP. */
   from?: string;
   etherType?: number;
@@ -90,7 +92,7 @@ export function frame(packet: Packet): Buffer {
   const isV6 = from?.includes(':') === true;
   const type = packet.etherType ?? (from === undefined ? 0x0806 : isV6 ? 0x86dd : 0x0800);
   const types = [...tags, type];
-  const tagged = types.slice(1).flatMap((next, index) => [u16(100 + index), u16(next)]);
+  const tagged = types.slice(1).flatMap((next, index) => [u16(packet.vlan ?? 100 + index), u16(next)]);
   const link = [MAC, u16(types[0]!), ...tagged];
   if (from === undefined) return Buffer.concat([...link, payload]);
   const header = isV6 ? v6Header(packet, from, payload) : v4Header(packet, from, payload);

@@ -150,6 +150,16 @@ t.test('networks that must not be listed are refused and the rest is committed',
     ['127.0.0.1', /own addresses/],
     ['0.1.2.3', /own addresses/],
     ['fe80::1', /link-local/],
+    ['169.254.1.1', /link-local/],
+    ['169.0.0.0/8', /link-local/],
+    ['::1', /own addresses/],
+    ['::/64', /own addresses/],
+    ['::a00:1', /own addresses/],
+    ['224.0.0.1', /multicast/],
+    ['239.255.255.0/24', /multicast/],
+    ['255.255.255.255', /broadcast/],
+    ['ff02::1', /multicast/],
+    ['ff00::/19', /multicast/],
     ['203.0.113.0/33', /prefix length/],
     ['203.0.113.0/-1', /prefix length/],
     ['203.0.113.0/', /prefix length/],
@@ -164,17 +174,20 @@ t.test('networks that must not be listed are refused and the rest is committed',
     filter.send({ op: 'begin' });
     t.match(await filter.ask({ op: 'ban', net }), { ok: false, error }, `${net} in a list`);
     filter.send({ op: 'ban', net: '203.0.113.9' });
-    t.match(await filter.ask({ op: 'commit' }), { ok: true, bans: 1, refused: 1 });
+    const refusals = [{ list: 'ban', net, error }];
+    t.match(await filter.ask({ op: 'commit' }), { ok: true, bans: 1, refused: 1, refusals });
   }
-  for (const net of ['0.0.0.0/0', '::/0', '8.0.0.0/7', 'f000::/6']) {
+  for (const net of ['240.0.0.1', '168.0.0.0/8', '0:0:0:1::/64', 'fec0::1']) {
+    t.match(await filter.ask({ op: 'ban', net }), { ok: true }, `${net} is next to such a network`);
+  }
+  t.equal(await verdict(filter, '203.0.113.9'), 'drop');
+  for (const net of ['0.0.0.0/0', '::/0']) {
     t.match(await filter.ask({ op: 'allow', net }), { ok: false, error: /too wide/ }, `allow ${net}`);
   }
-  t.match(
-    await filter.ask({ op: 'allow', net: 'fc00::/7' }),
-    { ok: true },
-    'all private IPv6 may be allowed',
-  );
-  t.equal(await verdict(filter, '203.0.113.9'), 'drop');
+  for (const net of ['172.0.0.0/6', '128.0.0.0/1', 'fc00::/7', '8000::/1']) {
+    t.match(await filter.ask({ op: 'allow', net }), { ok: true }, `allow ${net}`);
+  }
+  t.equal(await verdict(filter, '203.0.113.9'), 'pass');
 });
 
 t.test('a line that is wrong gets an answer that names it', skip, async (t) => {

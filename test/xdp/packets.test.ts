@@ -25,6 +25,8 @@ const LINKS: readonly Variant[] = [
   ['two tags', { tags: [Q, Q] }],
   ['three tags', { tags: [Q, Q, Q] }],
   ['four tags', { tags: [AD, Q, Q, Q] }],
+  ['eight tags', { tags: [AD, AD, Q, Q, Q, Q, Q, Q] }],
+  ['eight tags of VLAN 0', { tags: Array<number>(8).fill(Q), vlan: 0 }],
   ['802.1ad outside, 802.1Q inside', { tags: [AD, Q] }],
   ['802.1ad alone', { tags: [AD] }],
 ];
@@ -177,17 +179,51 @@ t.test('what must never be dropped passes whatever is banned', skip, async (t) =
   }
 });
 
-t.test('more VLAN tags than the parser walks are counted, and dropped if so configured', skip, async (t) => {
-  const five = frame({ tags: [AD, Q, Q, Q, Q], from: BANNED4 });
-  for (const [choice, verdict, into] of [
-    ['pass', 'pass', 'passed.deepVlan'],
-    ['drop', 'drop', 'dropped.deepVlan'],
-  ] as const) {
-    const filter = tryOut(t, ['--deep-vlan', choice]);
-    await filter.commit(BANS);
-    const got = await filter.packet(five);
-    t.equal(got.verdict, verdict, `${choice}: verdict`);
-    t.same(got.counters, { [into]: 1 }, `${choice}: counter`);
+t.test('more VLAN tags than the parser walks are dropped and counted, unless configured to pass', skip, async (t) => {
+  const CHOICES: readonly (readonly [args: readonly string[], verdict: string, into: string])[] = [
+    [[], 'drop', 'dropped.deepVlan'],
+    [['--deep-vlan', 'drop'], 'drop', 'dropped.deepVlan'],
+    [['--deep-vlan', 'pass'], 'pass', 'passed.deepVlan'],
+  ];
+  for (const [args, verdict, into] of CHOICES) {
+    const filter = tryOut(t, args);
+    for (const vlan of [0, 100]) {
+      const got = await filter.packet(frame({ tags: Array<number>(9).fill(Q), vlan, from: '10.0.0.1' }));
+      t.equal(got.verdict, verdict, `${args.join(' ')}: verdict`);
+      t.same(got.counters, { [into]: 1 }, `${args.join(' ')}: counter`);
+    }
+  }
+});
+
+t.test('tags lift no cap', skip, async (t) => {
+  const filter = tryOut(t, ['--syn-cap', '10', '--syn-window-ms', '60000']);
+  for (const [index, count] of [0, 5, 8].entries()) {
+    const tags = Array<number>(count).fill(Q);
+    const got = await filter.packet(frame({ tags, vlan: 0, from: `10.0.0.${index}` }), 30);
+    t.match(got.counters, { 'passed.judged': 10, 'dropped.synCap': 20 }, `${count} tags`);
+  }
+});
+
+t.test('an IPv4 address inside an IPv6 source is never valid on the wire', skip, async (t) => {
+  const management = ['--management', '10.0.0.0/8', '--management', '::/1'];
+  const filter = tryOut(t, management);
+  await filter.commit([], [{ net: '10.77.0.2' }]);
+  const discovery = { protocol: NEXT.icmp6, hopLimit: 255, payload: Buffer.from([135, 0, 0, 0]) };
+  const CASES: readonly (readonly [packet: Packet, into: string])[] = [
+    [{ from: '::ffff:a4d:2' }, 'dropped.invalidSource'],
+    [{ from: '::ffff:0:0' }, 'dropped.invalidSource'],
+    [{ from: '::a4d:2' }, 'dropped.invalidSource'],
+    [{ from: '::2' }, 'dropped.invalidSource'],
+    [{ from: '::1' }, 'passed.management'],
+    [{ from: '::' }, 'passed.management'],
+    [{ from: '::', ...discovery }, 'passed.neighbourDiscovery'],
+    [{ from: '::1:0:0' }, 'passed.management'],
+    [{ from: '64:ff9b::a4d:2' }, 'passed.management'],
+  ];
+  for (const [packet, into] of CASES) {
+    const got = await filter.packet(frame(packet));
+    t.same(got.counters, { [into]: 1 }, `${packet.from}: ${into}`);
+    t.equal(got.verdict, into.startsWith('dropped') ? 'drop' : 'pass');
   }
 });
 
@@ -221,7 +257,8 @@ t.test('a dry run counts what it would drop and drops nothing', skip, async (t) 
       { from: '2001:db8:5::1', payload: ACK },
       { 'passed.judged': 7, 'wouldDrop.packetCap': 2, 'noted.event': 1 },
     ],
-    [{ from: BANNED4, tags: [Q, Q, Q, Q, Q] }, { 'wouldDrop.deepVlan': 9 }],
+    [{ from: BANNED4, tags: Array<number>(9).fill(Q) }, { 'wouldDrop.deepVlan': 9 }],
+    [{ from: '::ffff:a00:1' }, { 'wouldDrop.invalidSource': 9 }],
   ];
   for (const [packet, counters] of CASES) {
     const got = await filter.packet(frame(packet), 9);
