@@ -1,12 +1,15 @@
 import t from 'tap';
-import type { KernelStatus } from '../xdp/answers.js';
+import { FIXED_SETTINGS, type KernelStatus } from '../xdp/answers.js';
 import { printXdpStatus } from './xdp-print.js';
 
 const status: KernelStatus = {
   attached: true,
   mode: 'driver',
   linkId: 1,
-  settings: { dryRun: false, packetsPerSecond: 10_000, synPerSecond: 0, management: [] },
+  settings: {
+    ...FIXED_SETTINGS,
+    ...{ dryRun: false, packetsPerSecond: 10_000, synPerSecond: 0, deepVlan: 'drop', management: [] },
+  },
   generation: 7,
   bans: 12,
   allowed: 3,

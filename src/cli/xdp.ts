@@ -50,10 +50,12 @@ export const xdpCommand: CliCommand = {
 /** Until SIGTERM or SIGINT; SIGHUP asks for a round now. */
 async function serveXdp(file: string, detach: boolean): Promise<never> {
   for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined);
+  // At once: until there is somebody to take it, this signal would end the process.
+  const running: { agent?: XdpAgent } = {};
+  process.on('SIGHUP', () => void running.agent?.round());
   const config = await loadConfig(file);
   const log = createEventLog({ ...config.log, file: undefined }, { file: undefined, nowMs: Date.now });
-  const agent = createXdpAgent(config, log.note);
-  process.on('SIGHUP', () => void agent.round());
+  const agent = (running.agent = createXdpAgent(config, log.note));
   const started = await agent.start();
   log.note(
     'warn',

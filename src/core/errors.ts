@@ -230,6 +230,10 @@ export const FAULTS = {
     message: 'the filter on {interface} is attached in mode {found}, the config says {wanted}',
     remedy: 'it is never changed silently: run `tidegate xdp off`, then start the companion again',
   },
+  XDP_SECOND_AGENT: {
+    message: 'there can be one companion on {interface}: {why}',
+    remedy: 'stop the other `tidegate xdp` first; the filter stays as it is meanwhile',
+  },
   XDP_BANS_UNREADABLE: {
     message: 'cannot read the bans from {from}: {why}',
     remedy: 'the kernel keeps the bans it has until they end; repair the file or the path',

@@ -9,14 +9,10 @@ import { join } from 'node:path';
 import type { Clock } from '../core/clock.js';
 import { describeFault, Fault } from '../core/errors.js';
 import { fetchFeed } from './fetch.js';
-import { implausible, reason } from './lines.js';
+import { reason } from './lines.js';
+import { refuseImplausible } from './plausible.js';
 import type { FeedFile, FeedStatus, Log, Source, Version } from './source.js';
 import { watchFile } from './watch.js';
-
-/** Below this many entries a change of any size is plausible. */
-const JUDGED_FROM = 100;
-const GROWTH_MAX = 20;
-const SHRINK_MIN = 0.05;
 
 export type FeedDeps = Readonly<{
   clock: Clock;
@@ -76,7 +72,7 @@ function createLoader<T>(source: Source<T>, deps: FeedDeps, held: Held<T>) {
   let since: string | undefined;
 
   const accept = (version: Version<T>, atMs: number): void => {
-    if (held.value !== undefined) refuseImplausible(source, held.entries, version.entries);
+    if (held.value !== undefined) refuseImplausible(fields, held.entries, version);
     Object.assign(held, { value: version.value, entries: version.entries, loadedAtMs: atMs });
     if (version.warning !== undefined) deps.log('warn', `${source.feed}: ${version.warning}`, fields);
     deps.changed();
@@ -191,11 +187,4 @@ async function save(stateDir: string, feed: string, path: string): Promise<void>
 
 function savedPath(stateDir: string, feed: string): string {
   return join(stateDir, `${feed}.last`);
-}
-
-function refuseImplausible<T>(source: Source<T>, before: number, after: number): void {
-  const name = { feed: source.feed, from: originOf(source) };
-  if (before < JUDGED_FROM) return;
-  if (after > before * GROWTH_MAX) throw implausible(name, `${after} entries after ${before}`);
-  if (after <= before * SHRINK_MIN) throw implausible(name, `only ${after} entries after ${before}`);
 }

@@ -37,7 +37,7 @@ export async function* feedChunks(file: FeedFile): AsyncGenerator<string> {
     if (error instanceof Fault) throw error;
     throw unreadable(file, reason(error), error);
   }
-  if (!begun) throw implausible(file, 'empty');
+  if (!begun && file.mayBeBlank !== true) throw implausible(file, 'empty');
 }
 
 /** Calls `take` with each line without its end; a line over 512 characters is handed over cut. */

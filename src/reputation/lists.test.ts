@@ -118,6 +118,23 @@ t.test('a version that cannot be right is refused and the old one kept', async (
   }
 });
 
+t.test('an empty allowlist is an empty list at start; one that becomes empty is not believed', async (t) => {
+  const folder = await tempFolder(t);
+  const path = join(folder, 'allow.txt');
+  await writeFile(path, '');
+  const { engine, verdict } = await engineOf(folder, { allowlist: 'allow.txt' });
+  await engine.start();
+  t.match(engine.status()[0], { ok: true, entries: 0 });
+  await writeFile(path, '198.0.0.7\n');
+  t.ok(await until(() => verdict('198.0.0.7') === 'allow'));
+  await writeFile(path, '');
+  t.ok(await until(() => engine.status()[0]?.ok === false), 'noticed');
+  t.equal(verdict('198.0.0.7'), 'allow', 'the last copy stays');
+  await writeFile(path, '# nobody\n');
+  t.ok(await until(() => verdict('198.0.0.7') === ''), 'emptied on purpose');
+  await engine.close();
+});
+
 t.test('an oversize file is refused without being read whole', async (t) => {
   const folder = await tempFolder(t);
   const path = join(folder, 'block.txt');

@@ -15,16 +15,17 @@ const SAMPLES_MAX = 5;
 /** Turns a network into what is stored, or says in a few words why it is skipped. */
 export type Admit = (network: Network) => Network | string;
 
-type Tally = { bad: number; skipped: number; samples: string[] };
+type Tally = { lines: number; bad: number; skipped: number; samples: string[] };
 
 /**
- * Throws FEED_UNREADABLE, or FEED_IMPLAUSIBLE for an empty file, HTML, or a file in which no line can be
- * read.
+ * Throws FEED_UNREADABLE, or FEED_IMPLAUSIBLE for an empty file (unless it may be), HTML, or a file in which
+ * no line can be read.
  */
 export async function readNetworkList(file: FeedFile, admit: Admit): Promise<Version<CidrSet>> {
   const set = createCidrSet();
-  const tally: Tally = { bad: 0, skipped: 0, samples: [] };
+  const tally: Tally = { lines: 0, bad: 0, skipped: 0, samples: [] };
   await eachLine(file, (line, number) => {
+    if (line.trim() !== '') tally.lines++;
     const problem = takeLine(line, set, admit, tally);
     if (problem === undefined || tally.samples.length >= SAMPLES_MAX) return;
     tally.samples.push(`line ${number}: ${problem}`);
@@ -33,7 +34,8 @@ export async function readNetworkList(file: FeedFile, admit: Admit): Promise<Ver
     throw implausible(file, `none of its lines can be read (${tally.samples.join('; ')})`);
   }
   const warning = describe(tally);
-  return { value: set, entries: set.size, ...(warning === undefined ? {} : { warning }) };
+  const isBlank = tally.lines === 0;
+  return { value: set, entries: set.size, isBlank, ...(warning === undefined ? {} : { warning }) };
 }
 
 function takeLine(line: string, set: CidrSet, admit: Admit, tally: Tally): string | undefined {
@@ -69,7 +71,8 @@ function hint(text: string): string {
   return /^[\d.]+\s*-\s*[\d.]+$/.test(text) ? ' (write a range as networks, such as 192.0.2.0/30)' : '';
 }
 
-function describe({ bad, skipped, samples }: Tally): string | undefined {
+function describe({ lines, bad, skipped, samples }: Tally): string | undefined {
+  if (lines === 0) return 'the file is empty; nobody is on this list';
   if (bad + skipped === 0) return undefined;
   return `${bad} bad line(s), ${skipped} skipped: ${samples.join('; ')}`;
 }

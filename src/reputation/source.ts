@@ -11,10 +11,18 @@ export type Version<T> = Readonly<{
   entries: number;
   /** One sentence on lines left out, where there were any. */
   warning?: string;
+  /** There was not even a comment in the file. */
+  isBlank?: boolean;
 }>;
 
 /** A local file to read, and where it came from in words for messages (the same path, or a URL). */
-export type FeedFile = Readonly<{ feed: FeedName; path: string; from: string }>;
+export type FeedFile = Readonly<{
+  feed: FeedName;
+  path: string;
+  from: string;
+  /** An empty file is no error. */
+  mayBeBlank?: true;
+}>;
 
 /**
  * Reads one version from a local file; throws a Fault (FEED_*) where it cannot be used. Never blocks for over

@@ -10,11 +10,13 @@ import { systemClock } from '../core/clock.js';
 import { Fault } from '../core/errors.js';
 import type { KernelEvent } from '../core/kernel-event.js';
 import { createAgent, type Agent, type AgentLog } from '../xdp/agent.js';
+import { FIXED_SETTINGS } from '../xdp/answers.js';
 import type { XdpConfig } from '../xdp/config.js';
 import { createEventReader, type Crossing, type EventReader } from '../xdp/events.js';
 import { createLoader, type Loader } from '../xdp/loader.js';
 import { createXdpMetrics } from '../xdp/metrics.js';
 import { openBanSource, type XdpBans } from './xdp-bans.js';
+import { createAgentLock } from './xdp-agent-lock.js';
 import { createGuardedReader } from './xdp-guarded.js';
 import { LOADER_FILE } from './xdp-loader-file.js';
 import { createMetricsServer, type MetricsServer } from './xdp-metrics-server.js';
@@ -43,7 +45,7 @@ export function xdpOf(config: Config): XdpConfig {
 }
 
 /** What the commands use, too. Throws XDP_NOT_CONFIGURED. */
-export function loaderOf(config: Config): Loader {
+export function loaderOf(config: Config, log?: AgentLog): Loader {
   const xdp = xdpOf(config);
   return createLoader({
     file: xdp.loader === undefined ? LOADER_FILE : resolve(config.baseDir, xdp.loader),
@@ -56,8 +58,11 @@ export function loaderOf(config: Config): Loader {
       dryRun: xdp.dryRun || config.mode === 'observe',
       packetsPerSecond: xdp.caps.packetsPerSecond,
       synPerSecond: xdp.caps.synPerSecond,
+      deepVlan: xdp.deepVlan,
       management: xdp.management,
+      ...FIXED_SETTINGS,
     },
+    tell: (message, fields) => log?.('warn', message, fields),
   });
 }
 
@@ -71,7 +76,8 @@ type Parts = Readonly<{
 
 export function createXdpAgent(config: Config, log: AgentLog): XdpAgent {
   const xdp = xdpOf(config);
-  const loader = loaderOf(config);
+  const loader = loaderOf(config, log);
+  const lock = createAgentLock(xdp.interface);
   let parts: Parts | undefined;
   let timer: NodeJS.Timeout | undefined;
   let isStopping = false;
@@ -94,6 +100,7 @@ export function createXdpAgent(config: Config, log: AgentLog): XdpAgent {
   };
   return {
     async start() {
+      await lock.take();
       const wasAttached = (await loader.status())?.attached === true;
       parts = await openParts(config, { loader, log });
       const status = await loader.ensure();
@@ -115,6 +122,7 @@ export function createXdpAgent(config: Config, log: AgentLog): XdpAgent {
       // A round under way would attach it again.
       await parts?.agent.idle();
       await parts?.source.close();
+      lock.release();
       if (detach) await loader.detach();
       log(
         'warn',
@@ -144,6 +152,7 @@ async function openParts(config: Config, { loader, log }: Given): Promise<Parts>
       readBans: source.read,
       readGuarded: createGuardedReader(config, { log }),
       clock: systemClock,
+      steadyMs: () => performance.now(),
       log,
     },
   );

@@ -10,12 +10,15 @@ import { Fault } from '../core/errors.js';
 import type { Ban } from '../controls/ban.js';
 import { openRedisBook } from '../controls/open-redis-book.js';
 import type { RedisBook } from '../controls/redis-book.js';
+import { parseNetwork } from '../core/address.js';
 import { readBanLines } from '../xdp/ban-lines.js';
+import { createRangeSet, rangeOf } from '../xdp/ranges.js';
 
 export type XdpBans = Readonly<{
   /** In words, for the log. */
   from: string;
-  read: () => Promise<readonly Ban[]>;
+  /** `held`: what the kernel bans from before this process. */
+  read: (held: readonly string[]) => Promise<readonly Ban[]>;
   close: () => Promise<void>;
 }>;
 
@@ -69,25 +72,36 @@ function whyOf(error: unknown): string {
 
 /**
  * Redis may come back without its data; the gates that follow it notice and put their bans back. Until then
- * its list is not believed.
+ * its list is not believed. Started after such a loss, the reader sees it by what the kernel still holds.
  */
 export function readerOf(book: Pick<RedisBook, 'readAll'>, nowMs: () => number): XdpBans['read'] {
   let known: string | undefined;
   let changedMs: number | undefined;
-  return async () => {
+  return async (held) => {
     const { epoch, bans } = await book.readAll();
-    if (known === undefined || known === epoch) {
-      known = epoch;
-      changedMs = undefined;
-      return bans;
-    }
-    changedMs ??= nowMs();
-    if (nowMs() - changedMs < EPOCH_PATIENCE_MS) {
-      const why = 'the book was lost there; the gates are given a moment to put their bans back';
-      throw new Fault('XDP_BANS_UNREADABLE', { from: 'Redis', why });
+    // A book that never was has no epoch: its first one is no loss.
+    const isSame = known === undefined ? !lacksMost(bans, held) : known === epoch || known === '';
+    if (!isSame) {
+      changedMs ??= nowMs();
+      if (nowMs() - changedMs < EPOCH_PATIENCE_MS) {
+        const why = 'the book was lost there; the gates are given a moment to put their bans back';
+        throw new Fault('XDP_BANS_UNREADABLE', { from: 'Redis', why });
+      }
     }
     known = epoch;
     changedMs = undefined;
     return bans;
   };
+}
+
+/** Whether more than half of what the kernel holds is in no ban. */
+function lacksMost(bans: readonly Ban[], held: readonly string[]): boolean {
+  const banned = createRangeSet(
+    bans.flatMap(({ subject }) => (subject.kind === 'network' ? [[subject.value, 'banned'] as const] : [])),
+  );
+  const lacking = held.filter((net) => {
+    const network = parseNetwork(net);
+    return network !== undefined && banned.touching(rangeOf(network)) === undefined;
+  });
+  return lacking.length > held.length / 2;
 }

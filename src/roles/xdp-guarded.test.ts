@@ -19,8 +19,12 @@ async function bench(t: Test, text: string, find: (host: string) => Promise<stri
   const config = parseConfig(HEAD + XDP + text, join(folder, 'gate.yaml'));
   const lines: string[] = [];
   const read = createGuardedReader(config, {
-    log: (level, message) => void lines.push(`${level} ${message}`),
+    log: (level, message, fields) => void lines.push(`${level} ${message} ${JSON.stringify(fields)}`),
     find,
+    routers: async () => [
+      { net: '192.0.2.65', why: 'gateway', spared: false },
+      { net: '192.0.2.66', why: 'resolver', spared: true },
+    ],
   });
   const whyNot = async (net: string): Promise<string | undefined> => {
     const all = await read();
@@ -46,6 +50,8 @@ t.test('everybody who must not be banned is known, with the reason', async (t) =
     ['10.9.8.7', 'trusted'],
     ['192.0.2.7', 'neighbour'],
     ['2001:db8::9', 'neighbour'],
+    ['192.0.2.65', 'gateway'],
+    ['192.0.2.66', 'resolver'],
     ['127.0.0.1', 'special'],
     ['224.0.0.5', 'special'],
     ['fe80::1', 'special'],
@@ -55,8 +61,8 @@ t.test('everybody who must not be banned is known, with the reason', async (t) =
   for (const [net, why] of cases) t.equal(await whyNot(net), why, `${net}: ${why}`);
   t.same(
     (await spared()).sort(),
-    ['10.9.0.0/16', '192.0.2.7', '198.51.100.0/24', '2001:db8::7', '2001:db8::9'].sort(),
-    'caps spare the welcome, the proxies and the servers behind',
+    ['10.9.0.0/16', '192.0.2.66', '192.0.2.7', '198.51.100.0/24', '2001:db8::7', '2001:db8::9'].sort(),
+    'caps spare the welcome, the proxies, the servers behind and the resolvers',
   );
 });
 
@@ -75,9 +81,35 @@ t.test('a name that cannot be found keeps the addresses known before, and is tol
 
 t.test('an allowlist that cannot be read is an error, never an empty list', async (t) => {
   const { read, folder } = await bench(t, 'reputation: { allowlist: allow.txt }\n');
-  t.ok((await read()).length > 0);
   await rm(join(folder, 'allow.txt'));
   await t.rejects(read(), Fault);
+});
+
+t.test('the last good allowlist stays where a new one is lost, empty or suddenly small', async (t) => {
+  const { whyNot, folder, lines } = await bench(t, 'reputation: { allowlist: allow.txt }\n');
+  const file = join(folder, 'allow.txt');
+  const told = (): string[] => lines.filter((line) => line.includes('last good one'));
+  t.equal(await whyNot('198.51.100.77'), 'allowlist');
+  for (const spoil of [
+    () => rm(file),
+    () => writeFile(file, ''),
+    () => writeFile(file, '<html>'),
+    () => writeFile(file, 'not\na list\n'),
+  ]) {
+    const before = told().length;
+    await spoil();
+    for (let round = 0; round < 3; round++) t.equal(await whyNot('198.51.100.77'), 'allowlist');
+    t.equal(told().length, before + 1, 'told once');
+  }
+  await writeFile(file, '# nobody any more\n');
+  t.equal(await whyNot('198.51.100.77'), undefined, 'emptied on purpose, with a comment');
+});
+
+t.test('an allowlist that is empty from the start is an empty list with a warning', async (t) => {
+  const { whyNot, folder, lines } = await bench(t, 'reputation: { allowlist: allow.txt }\n');
+  await writeFile(join(folder, 'allow.txt'), '');
+  t.equal(await whyNot('198.51.100.77'), undefined);
+  t.ok(lines.some((line) => line.startsWith('warn') && line.includes('the file is empty')));
 });
 
 t.test('servers behind are the origins, Redis and Kafka; the config may leave them out', async (t) => {

@@ -7,9 +7,12 @@ import { lookup } from 'node:dns/promises';
 import { networkInterfaces } from 'node:os';
 import { resolve } from 'node:path';
 import type { Config } from '../config/schema.js';
+import { describeFault } from '../core/errors.js';
 import { canonicalAddress, formatNetwork, parseNetwork } from '../core/address.js';
-import { readNetworkList } from '../reputation/network-list.js';
+import { refuseImplausible } from '../reputation/plausible.js';
+import { readAllowed } from '../reputation/sources/allowlist.js';
 import type { AgentLog, Guarded } from '../xdp/agent.js';
+import { readRouters } from './xdp-routers.js';
 
 /**
  * Never a client's address on a wire: unspecified, loopback, link-local, multicast and reserved (RFC 6890).
@@ -32,14 +35,17 @@ export type GuardedDeps = Readonly<{
   log: AgentLog;
   /** Addresses of a host name; asked of the system where left out. */
   find?: Find;
+  /** Gateways and resolvers of this machine; of the system where left out. */
+  routers?: () => Promise<Guarded>;
 }>;
 
-/** The reader rejects (FEED_*) where the allowlist cannot be read. */
+/** The reader rejects (FEED_*) where the allowlist could not be read so far. */
 export function createGuardedReader(
   config: Config,
-  { log, find = findHost }: GuardedDeps,
+  { log, find = findHost, routers = readRouters }: GuardedDeps,
 ): () => Promise<Guarded> {
   const fixed = fixedGuarded(config);
+  const allowlisted = createAllowlistReader(config, log);
   const hosts = config.xdp?.neighbours === false ? [] : neighboursOf(config);
   const addresses = new Map<string, readonly string[]>();
   const lost = new Set<string>();
@@ -60,12 +66,12 @@ export function createGuardedReader(
     }
   };
   return async () => {
-    const listed = await allowlisted(config);
+    const listed = await allowlisted();
     await Promise.all(hosts.map(follow));
     const behind = [...addresses.values()]
       .flat()
       .map((net) => ({ net, why: 'neighbour', spared: true }) as const);
-    return [...fixed, ...listed, ...behind, ...ownAddresses()];
+    return [...fixed, ...listed, ...behind, ...(await routers()), ...ownAddresses()];
   };
 }
 
@@ -88,16 +94,37 @@ const canonical = (net: string): string => {
   return network === undefined ? net : formatNetwork(network);
 };
 
-async function allowlisted({ reputation, baseDir }: Config): Promise<Guarded> {
-  if (reputation.allowlist === undefined) return [];
+/** Once read, the last good version stays where a new one cannot be read or has suddenly become empty. */
+function createAllowlistReader({ reputation, baseDir }: Config, log: AgentLog): () => Promise<Guarded> {
+  if (reputation.allowlist === undefined) return async () => [];
   const path = resolve(baseDir, reputation.allowlist);
+  let last: Guarded | undefined;
+  let told = '';
+  const tell = (why: string, message: string): void => {
+    if (why !== told && why !== '') log('warn', message, { from: path, why });
+    told = why;
+  };
+  return async () => {
+    try {
+      const { list, warning } = await readAllowlist(path, last?.length ?? 0);
+      tell(warning ?? '', 'the allowlist was read, with doubts');
+      return (last = list);
+    } catch (error) {
+      if (last === undefined) throw error;
+      tell(describeFault(error), 'cannot take the new allowlist; the last good one stays in force');
+      return last;
+    }
+  };
+}
+
+async function readAllowlist(path: string, before: number) {
   const list: Mutable<Guarded> = [];
-  await readNetworkList({ feed: 'allowlist', path, from: path }, (network) => {
-    if (network.prefix === 0) return 'it would allow everybody';
+  const file = { feed: 'allowlist', path, from: path } as const;
+  const version = await readAllowed(file, (network) => {
     list.push({ net: formatNetwork(network), why: 'allowlist', spared: true });
-    return network;
   });
-  return list;
+  refuseImplausible(file, before, version);
+  return { list, warning: version.warning };
 }
 
 function ownAddresses(): Guarded {

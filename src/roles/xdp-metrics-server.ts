@@ -1,6 +1,6 @@
 /** A small listener on loopback for Prometheus: `/metrics` and `/healthz`, nothing else, reading only. */
 import http from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
 import type { Registry } from 'prom-client';
 import { isOurs } from '../admin/server.js';
 import { Fault } from '../core/errors.js';
@@ -10,6 +10,34 @@ export type MetricsServer = Readonly<{
   listen(): Promise<string>;
   close(): Promise<void>;
 }>;
+
+const CONNECTIONS_MAX = 64;
+
+/** Of too many connections the one that has been idle longest is closed, so that a scrape finds room. */
+function boundConnections(server: http.Server): void {
+  // In the order of their last request, the busy ones not among them.
+  const idle = new Set<Socket>();
+  let count = 0;
+  server.on('connection', (socket: Socket) => {
+    count++;
+    if (count > CONNECTIONS_MAX) {
+      const oldest = idle.values().next().value ?? socket;
+      idle.delete(oldest);
+      oldest.destroy();
+    }
+    if (!socket.destroyed) idle.add(socket);
+    socket.once('close', () => {
+      count--;
+      idle.delete(socket);
+    });
+  });
+  server.on('request', ({ socket }: http.IncomingMessage, response: http.ServerResponse) => {
+    idle.delete(socket);
+    response.once('close', () => {
+      if (!socket.destroyed) idle.add(socket);
+    });
+  });
+}
 
 export function createMetricsServer(address: string, registry: Registry): MetricsServer {
   const colon = address.lastIndexOf(':');
@@ -33,7 +61,7 @@ export function createMetricsServer(address: string, registry: Registry): Metric
       );
   });
   server.requestTimeout = 10_000;
-  server.maxConnections = 64;
+  boundConnections(server);
   return {
     listen: () =>
       new Promise((resolve, reject) => {

@@ -1,11 +1,16 @@
 import t from 'tap';
 import type { Ban } from '../controls/ban.js';
-import { createAgent, type Guarded } from './agent.js';
-import type { KernelStatus } from './answers.js';
+import { COMPARE_EVERY, createAgent, type Guarded } from './agent.js';
+import { FIXED_SETTINGS, type KernelStatus, type ListedEntry } from './answers.js';
 import type { Handover, Loader } from './loader.js';
 import { banOf } from './testing.js';
 
 const SETTINGS = { widest: { ipv4: 8, ipv6: 17 }, ipv6Prefix: 64, entriesMax: 1000 };
+
+const listedOf = (lists: Handover | undefined): ListedEntry[] => [
+  ...(lists?.bans ?? []).map((entry) => ({ list: 'ban' as const, ...entry })),
+  ...(lists?.allowed ?? []).map((net) => ({ list: 'allow' as const, net, untilMs: Infinity, severity: 5 })),
+];
 
 /** A kernel in memory, and an agent beside it. */
 function bench() {
@@ -18,12 +23,20 @@ function bench() {
     broken: undefined as Error | undefined,
     syncFails: false,
     nowMs: 1000,
+    steadyMs: 1000,
+    /** In the place of what was handed over. */
+    listed: undefined as ListedEntry[] | undefined,
+    held: [] as readonly string[],
+    refuses: [] as string[],
   };
   const status = (): KernelStatus => ({
     attached: true,
     mode: 'driver',
     linkId: 1,
-    settings: { dryRun: false, packetsPerSecond: 0, synPerSecond: 0, management: [] },
+    settings: {
+      ...FIXED_SETTINGS,
+      ...{ dryRun: false, packetsPerSecond: 0, synPerSecond: 0, deepVlan: 'drop', management: [] },
+    },
     management: 0,
     memoryBytes: 0,
     ...{ refused: 0, replaced: 0, leftOut: 0 },
@@ -40,6 +53,7 @@ function bench() {
     detach: async () => true,
     upgrade: async () => undefined,
     eventsCommand: ['true'],
+    list: async () => world.listed ?? listedOf(handed.at(-1)),
     async sync(lists) {
       handed.push(lists);
       if (world.syncFails) throw new Error('killed');
@@ -48,12 +62,22 @@ function bench() {
         allowed: lists.allowed.length,
         generation: lists.generation,
       });
-      return { bans: lists.bans.length, allowed: lists.allowed.length, leftOut: 0, refused: 0 };
+      return {
+        bans: lists.bans.length,
+        allowed: lists.allowed.length,
+        leftOut: 0,
+        refused: world.refuses.length,
+        named: world.refuses,
+      };
     },
   };
   const agent = createAgent(SETTINGS, {
     loader,
-    readBans: async () => orThrow(world.bans),
+    async readBans(held) {
+      world.held = held;
+      return orThrow(world.bans);
+    },
+    steadyMs: () => world.steadyMs,
     readGuarded: async () => orThrow(world.guarded),
     clock: { nowMs: () => world.nowMs },
     log: (level, message, fields) => void lines.push(`${level} ${message} ${JSON.stringify(fields)}`),
@@ -153,17 +177,87 @@ t.test('what somebody else changed in the kernel is found and set right', async 
   t.ok(lines.some((line) => line.startsWith('warn') && line.includes('not what was handed over')));
 });
 
+t.test('an entry swapped for another is found within a few rounds, named and set right', async (t) => {
+  const { agent, world, handed, kernel, lines } = bench();
+  world.bans = [banOf('192.0.2.1'), banOf('192.0.2.2')];
+  world.guarded = [{ net: '198.51.100.1', why: 'allowlist', spared: true }];
+  await agent.round();
+  const good = listedOf(handed[0]);
+  for (const [name, listed, says] of [
+    ['another address', [{ ...good[0]!, net: '192.0.2.66' }, ...good.slice(1)], '192.0.2.66 is not ours'],
+    ['another end', [{ ...good[0]!, untilMs: 9000 }, ...good.slice(1)], '192.0.2.1 ends at another time'],
+    ['another severity', [{ ...good[0]!, severity: 9 }, ...good.slice(1)], '192.0.2.1 has another severity'],
+    ['ended by the clock of the kernel', good.slice(1), '192.0.2.1 is missing'],
+    [
+      'another one allowed',
+      [...good.slice(0, 2), { ...good[2]!, net: '198.51.100.2' }],
+      '198.51.100.1 is no longer',
+    ],
+  ] as const) {
+    const before = handed.length;
+    world.listed = [...listed];
+    for (let rounds = 0; rounds < COMPARE_EVERY && handed.length === before; rounds++) await agent.round();
+    t.equal(handed.length, before + 1, name);
+    t.match(lines.findLast((line) => line.includes('not what was handed over')), says);
+    world.listed = undefined;
+  }
+  t.equal(kernel.bans, 2);
+  const calm = handed.length;
+  for (let rounds = 0; rounds < 2 * COMPARE_EVERY; rounds++) await agent.round();
+  t.equal(handed.length, calm, 'then it is calm');
+});
+
+t.test('a clock that was set has the ends handed over again', async (t) => {
+  const { agent, world, handed, lines } = bench();
+  world.bans = [banOf('192.0.2.1', { untilMs: 90_000_000 })];
+  await agent.round();
+  world.nowMs += 30_000;
+  world.steadyMs += 30_000;
+  await agent.round();
+  t.equal(handed.length, 1, 'time that passes is no step');
+  world.nowMs -= 10_000;
+  await agent.round();
+  t.equal(handed.length, 2);
+  t.ok(lines.some((line) => line.includes('the clock of this machine was set') && line.includes('-10000')));
+  await agent.round();
+  t.equal(handed.length, 2);
+});
+
+t.test('what the kernel held before is shown to the source of bans, until the first sync', async (t) => {
+  const { agent, world, kernel } = bench();
+  kernel.bans = 1;
+  world.listed = [{ list: 'ban', net: '192.0.2.5', untilMs: Infinity, severity: 1 }];
+  world.bans = new Error('the book was lost');
+  t.notOk(await agent.round());
+  t.same(world.held, ['192.0.2.5']);
+  t.equal(kernel.bans, 1);
+  world.bans = [];
+  t.ok(await agent.round());
+  world.listed = undefined;
+  await agent.round();
+  t.same(world.held, []);
+});
+
+t.test('who is spared by a wide network is spared by its parts; what was refused is named', async (t) => {
+  const { agent, world, handed, lines } = bench();
+  world.guarded = [{ net: '172.0.0.0/6', why: 'trusted', spared: true }];
+  world.refuses = ['::1 (loopback)'];
+  t.ok(await agent.round());
+  t.same(handed[0]?.allowed, ['172.0.0.0/8', '173.0.0.0/8', '174.0.0.0/8', '175.0.0.0/8']);
+  t.ok(lines.some((line) => line.startsWith('warn') && line.includes('::1 (loopback)')));
+});
+
 t.test('entries that ended are no drift, swept or not', async (t) => {
   const { agent, world, kernel } = bench();
   world.bans = [banOf('192.0.2.1', { untilMs: 2000 }), banOf('192.0.2.2')];
   await agent.round();
-  world.nowMs = 2000;
+  world.nowMs = world.steadyMs = 2000;
   await agent.round();
   t.equal(agent.stats().drift, 0);
   t.equal(kernel.bans, 1, 'and they are taken out');
   world.bans = [banOf('192.0.2.2', { untilMs: 3000 })];
   await agent.round();
-  world.nowMs = 3000;
+  world.nowMs = world.steadyMs = 3000;
   kernel.bans = 0;
   await agent.round();
   t.equal(agent.stats().drift, 0);

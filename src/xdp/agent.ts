@@ -8,7 +8,8 @@ import type { Clock } from '../core/clock.js';
 import { describeFault } from '../core/errors.js';
 import type { KernelStatus } from './answers.js';
 import type { Committed, Loader } from './loader.js';
-import { createRangeSet } from './ranges.js';
+import { driftIn, END_OFF_MS, type Drift } from './drift.js';
+import { createRangeSet, narrowed } from './ranges.js';
 import {
   differenceOf,
   wantedOf,
@@ -29,11 +30,16 @@ export type AgentLog = (
 
 export type AgentDeps = Readonly<{
   loader: Loader;
-  /** Rejects where the bans cannot be read. */
-  readBans: () => Promise<readonly Ban[]>;
+  /**
+   * Rejects where the bans cannot be read, or are not believed. `held`: networks that the kernel bans from
+   * before this process; empty once it has handed over its own.
+   */
+  readBans: (held: readonly string[]) => Promise<readonly Ban[]>;
   /** Rejects where it is not known whom to spare. */
   readGuarded: () => Promise<Guarded>;
   clock: Clock;
+  /** Milliseconds that no correction of the wall clock moves. */
+  steadyMs: () => number;
   log: AgentLog;
 }>;
 
@@ -79,8 +85,12 @@ type Applied = Readonly<{
   allowed: readonly string[];
   /** How much of it was put into force. */
   committed: Committed;
+  /** Wall clock less steady clock at that time. */
+  offsetMs: number;
 }>;
 
+/** In each of so many rounds the lists are compared entry by entry; their sizes in each. */
+export const COMPARE_EVERY = 4;
 const NAMED_MAX = 5;
 const TOLD_AGAIN = 20;
 const TROUBLES_MAX = 50;
@@ -115,32 +125,42 @@ type At = Readonly<{ settings: AgentSettings; deps: AgentDeps; stats: AgentStats
 };
 
 async function work(at: At): Promise<boolean> {
-  const { deps, stats, settings } = at;
+  const { deps, stats } = at;
   stats.rounds++;
   const status = await orFailed(at, 'kernel', deps.loader.ensure());
   if (status === undefined) return false;
   stats.status = status;
   const guarded = await orFailed(at, 'guarded', deps.readGuarded());
   if (guarded === undefined) return false;
-  const read = await orFailed(at, 'bans', deps.readBans());
+  const held = await orFailed(at, 'kernel', heldFromBefore(at, status));
+  if (held === undefined) return false;
+  const read = await orFailed(at, 'bans', deps.readBans(held));
   at.bans = read ?? at.bans ?? (status.bans === 0 ? [] : undefined);
   // Unknown, and the kernel holds some: they stay as they are.
   if (at.bans === undefined) return false;
+  return (await bringInStep(at, { bans: at.bans, guarded, status })) && settled(at, read !== undefined);
+}
+
+type Round = Readonly<{ bans: readonly Ban[]; guarded: Guarded; status: KernelStatus }>;
+
+/** True where the kernel holds what these bans ask for. */
+async function bringInStep(at: At, { bans, guarded, status }: Round): Promise<boolean> {
+  const { deps, stats, settings } = at;
   const nowMs = deps.clock.nowMs();
-  const wanted = wantedOf(at.bans, {
+  const wanted = wantedOf(bans, {
     ...settings,
     nowMs,
     protected: createRangeSet(guarded.map(({ net, why }) => [net, why] as const)),
   });
-  const allowed = [...new Set(guarded.filter(({ spared }) => spared).map(({ net }) => net))].sort();
+  const spared = guarded.filter((one) => one.spared).flatMap(({ net }) => narrowed(net));
+  const allowed = [...new Set(spared)].sort();
   tellRefused(at, wanted);
   Object.assign(stats, { wanted: wanted.entries.size, allowed: allowed.length, covered: wanted.covered });
-  const isDrifted = lookForDrift(at, status, nowMs);
+  const isDrifted = await lookForDrift(at, status, nowMs);
   const difference = differenceOf(at.applied?.bans ?? NOTHING, wanted.entries);
-  if (!isDrifted && isSame(at.applied, difference, allowed)) return settled(at, read !== undefined);
+  if (!isDrifted && isSame(at.applied, difference, allowed)) return true;
   const generation = Math.max(status.generation, at.applied?.generation ?? 0) + 1;
-  const isDone = await handOver(at, { generation, bans: wanted.entries, allowed }, difference);
-  return isDone && settled(at, read !== undefined);
+  return handOver(at, { generation, bans: wanted.entries, allowed }, difference);
 }
 
 function settled({ stats, deps }: At, isKnown: boolean): boolean {
@@ -171,7 +191,15 @@ async function orFailed<T>(
   }
 }
 
-async function handOver(at: At, next: Omit<Applied, 'committed'>, difference: Difference): Promise<boolean> {
+/** Networks that the kernel bans from before this process. */
+async function heldFromBefore({ deps, applied }: At, { bans }: KernelStatus): Promise<readonly string[]> {
+  if (applied !== undefined || bans === 0) return [];
+  return (await deps.loader.list()).filter(({ list }) => list === 'ban').map(({ net }) => net);
+}
+
+type Next = Pick<Applied, 'generation' | 'bans' | 'allowed'>;
+
+async function handOver(at: At, next: Next, difference: Difference): Promise<boolean> {
   const { deps, stats } = at;
   const started = performance.now();
   const { generation, bans, allowed } = next;
@@ -181,7 +209,8 @@ async function handOver(at: At, next: Omit<Applied, 'committed'>, difference: Di
     deps.loader.sync({ generation, bans: [...bans.values()], allowed }),
   );
   // Where it failed, part of it may have arrived; the next round hands over everything again.
-  at.applied = done === undefined ? undefined : { ...next, committed: done };
+  const offsetMs = offsetOf(deps);
+  at.applied = done === undefined ? undefined : { ...next, committed: done, offsetMs };
   if (done === undefined) return false;
   stats.syncs++;
   stats.syncMs = performance.now() - started;
@@ -193,7 +222,7 @@ async function handOver(at: At, next: Omit<Applied, 'committed'>, difference: Di
     allowed: done.allowed,
     ms: Math.round(stats.syncMs),
     ...(done.leftOut === 0 ? {} : { leftOut: done.leftOut }),
-    ...(done.refused === 0 ? {} : { refused: done.refused }),
+    ...(done.refused === 0 ? {} : { refused: done.refused, first: done.named }),
   });
   return true;
 }
@@ -237,16 +266,39 @@ function tellRefused(at: At, { refused }: Wanted): void {
   at.named = now;
 }
 
-function lookForDrift(at: At, status: KernelStatus, nowMs: number): boolean {
-  const drift = at.applied === undefined ? 0 : driftOf(at.applied, status, nowMs);
-  at.stats.drift = drift;
-  if (drift === 0) return false;
-  at.stats.drifts++;
-  at.deps.log('warn', 'the lists of the kernel are not what was handed over; they are set right', {
-    entries: drift,
+const offsetOf = ({ clock, steadyMs }: AgentDeps): number => clock.nowMs() - steadyMs();
+
+async function lookForDrift(at: At, status: KernelStatus, nowMs: number): Promise<boolean> {
+  const { stats, deps, applied } = at;
+  stats.drift = 0;
+  if (applied === undefined) return false;
+  const stepMs = Math.round(offsetOf(deps) - applied.offsetMs);
+  if (Math.abs(stepMs) > END_OFF_MS) {
+    const message = 'the clock of this machine was set; the ends of all bans are handed over again';
+    deps.log('warn', message, { stepMs });
+    return true;
+  }
+  const drift = await driftNow(at, applied, { status, nowMs });
+  stats.drift = drift.entries;
+  if (drift.entries === 0) return false;
+  stats.drifts++;
+  deps.log('warn', 'the lists of the kernel are not what was handed over; they are set right', {
+    entries: drift.entries,
     generation: status.generation,
+    ...(drift.named.length === 0 ? {} : { first: drift.named }),
   });
   return true;
+}
+
+type Now = Readonly<{ status: KernelStatus; nowMs: number }>;
+
+async function driftNow(at: At, applied: Applied, { status, nowMs }: Now): Promise<Drift> {
+  const off = driftOf(applied, status, nowMs);
+  if (off > 0 || at.stats.rounds % COMPARE_EVERY !== 0) return { entries: off, named: [] };
+  const listed = await orFailed(at, 'kernel', at.deps.loader.list());
+  if (listed === undefined) return { entries: 0, named: [] };
+  const { bans, allowed, committed } = applied;
+  return driftIn({ bans, allowed, notTaken: committed.leftOut + committed.refused }, listed, nowMs);
 }
 
 /** The kernel may have swept what ended since, but nothing else. */

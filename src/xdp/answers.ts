@@ -7,15 +7,32 @@ export type KernelSettings = Readonly<{
   dryRun: boolean;
   packetsPerSecond: number;
   synPerSecond: number;
+  /** What becomes of frames with more than four VLAN tags. */
+  deepVlan: 'drop' | 'pass';
   management: readonly string[];
+  packetWindowMs: number;
+  synWindowMs: number;
+  /** Of each CPU; then so many seconds none of the same source. */
+  eventsPerSecond: number;
+  eventQuietSeconds: number;
 }>;
+
+/** Those that no config changes: caps are per second, events as the loader has them by itself. */
+export const FIXED_SETTINGS = {
+  packetWindowMs: 1000,
+  synWindowMs: 1000,
+  eventsPerSecond: 100,
+  eventQuietSeconds: 10,
+} as const satisfies Partial<KernelSettings>;
 
 export type KernelCounter = Readonly<{ group: string; name: string; packets: number; bytes: number }>;
 
 /** The filter as it stands in the kernel. */
 export type KernelStatus = Readonly<{
-  /** False where the interface went away under it. */
+  /** False where the interface went away under it, or another one has its name now. */
   attached: boolean;
+  /** What the interface under the filter is called now, where that is not the name it was attached by. */
+  renamedTo?: string;
   mode: 'driver' | 'generic';
   /** Another one after each attach. */
   linkId: number;
@@ -38,9 +55,16 @@ const whole = z.number().min(0);
 const counter = z.object({ packets: whole, bytes: whole });
 const statusShape = z.object({
   attached: z.boolean(),
+  presentName: z.string().nullish(),
   mode: z.enum(['driver', 'generic']),
   linkId: whole,
-  config: z.object({ packetCap: whole, synCap: whole, dryRun: z.boolean(), management: z.array(z.string()) }),
+  config: z.object({
+    ...{ packetCap: whole, packetWindowMs: whole, synCap: whole, synWindowMs: whole },
+    ...{ eventsPerSecond: whole, eventQuietSeconds: whole },
+    dryRun: z.boolean(),
+    deepVlan: z.enum(['drop', 'pass']),
+    management: z.array(z.string()),
+  }),
   lists: z.object({ generation: whole, replaced: whole, leftOut: whole, refused: whole }),
   counters: z.record(z.string(), z.record(z.string(), counter)),
   maps: z.record(z.string(), z.object({ entries: whole.optional() })),
@@ -75,14 +99,10 @@ export function readStatus({ stdout }: Answered): KernelStatus {
     );
   return {
     attached: rest.attached,
+    ...(rest.presentName === undefined || rest.presentName === null ? {} : { renamedTo: rest.presentName }),
     mode: rest.mode,
     linkId: rest.linkId,
-    settings: {
-      dryRun: config.dryRun,
-      packetsPerSecond: config.packetCap,
-      synPerSecond: config.synCap,
-      management: config.management,
-    },
+    settings: settingsIn(config),
     ...lists,
     bans: entries('ban'),
     allowed: entries('allow'),
@@ -94,6 +114,45 @@ export function readStatus({ stdout }: Answered): KernelStatus {
   };
 }
 
+type ConfigRead = z.output<typeof statusShape>['config'];
+
+function settingsIn({ packetCap, synCap, ...others }: ConfigRead): KernelSettings {
+  return { ...others, packetsPerSecond: packetCap, synPerSecond: synCap };
+}
+
+/** An entry of the kernel's lists that is in force. */
+export type ListedEntry = Readonly<{
+  list: 'management' | 'allow' | 'ban';
+  net: string;
+  /** Wall clock, milliseconds; infinite for one without end. */
+  untilMs: number;
+  severity: number;
+}>;
+
+const listedShape = z.object({
+  list: z.enum(['management', 'allow', 'ban']),
+  net: z.string(),
+  until: whole.nullable(),
+  severity: whole,
+  inForce: z.boolean(),
+});
+
+/** Those in force. Throws XDP_LOADER_ANSWER. */
+export function readList({ stdout }: Answered): readonly ListedEntry[] {
+  const entries: ListedEntry[] = [];
+  for (let from = 0, end = 0; from < stdout.length; from = end + 1) {
+    end = stdout.indexOf('\n', from);
+    // Its end is missing: the answer was cut off.
+    const read = end < 0 ? undefined : listedShape.safeParse(parsed(stdout.slice(from, end)));
+    if (read?.success !== true) {
+      throw new Fault('XDP_LOADER_ANSWER', { what: 'list', why: `line ${entries.length + 1} is no entry` });
+    }
+    const { list, net, until, severity, inForce } = read.data;
+    if (inForce) entries.push({ list, net, untilMs: until ?? Infinity, severity });
+  }
+  return entries;
+}
+
 /**
  * The commit of this generation, whatever single lines were refused. Throws XDP_LOADER_FAILED where there was
  * none: then nothing has changed.
@@ -101,15 +160,30 @@ export function readStatus({ stdout }: Answered): KernelStatus {
 export function readCommit(
   answer: Answered,
   generation: number,
-): { bans: number; allowed: number; leftOut: number; refused: number } {
+): { bans: number; allowed: number; leftOut: number; refused: number; named: readonly string[] } {
   const lines = answer.stdout.split('\n').filter((line) => line !== '');
   const read = commitShape.safeParse(parsed(lines.at(-1) ?? ''));
   if (read.success && read.data.generation === generation) {
     const { bans, allows, leftOut, refused } = read.data;
-    return { bans, allowed: allows, leftOut, refused };
+    return { bans, allowed: allows, leftOut, refused, named: refusedIn(lines) };
   }
   const { message, remedy } = readAnswer(answer);
   throw new Fault('XDP_LOADER_FAILED', { what: 'take the lists', why: message, remedy });
+}
+
+const NAMED_MAX = 5;
+const complainedShape = z.object({ ok: z.literal(false), error: z.string(), input: z.string() });
+
+/** The first few lines that were refused, each with its network and the reason. */
+function refusedIn(lines: readonly string[]): string[] {
+  const named: string[] = [];
+  for (const line of lines) {
+    const read = complainedShape.safeParse(parsed(line));
+    if (!read.success || named.length === NAMED_MAX) continue;
+    const entry = z.object({ net: z.string() }).safeParse(parsed(read.data.input));
+    named.push(`${entry.success ? entry.data.net : read.data.input} (${read.data.error})`);
+  }
+  return named;
 }
 
 /** Why a run failed, in the loader's words. */

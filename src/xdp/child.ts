@@ -17,7 +17,8 @@ export type Call = Readonly<{
 
 export type Answered = Readonly<{ code: number; stdout: string; stderr: string }>;
 
-const OUTPUT_BYTES_MAX = 64 * 1024 * 1024;
+/** A list of a million entries has 120 MB. */
+const OUTPUT_BYTES_MAX = 192 * 1024 * 1024;
 const STDERR_BYTES_MAX = 16 * 1024;
 
 const KILLED = { why: 'it was killed', remedy: 'the filter stays as it was; it is tried again' };

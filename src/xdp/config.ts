@@ -2,22 +2,33 @@
  * The `xdp` section: what the kernel companion drops before the TCP stack sees it, and on which interface.
  */
 import { z } from 'zod';
+import { parseNetwork } from '../core/address.js';
 import { cidr, duration } from '../core/schema.js';
 
 const LOOPBACK = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\]):\d{1,5}$/i;
+
+/** As the loader has it. */
+const CAP_MAX = 16_000_000;
+/** Shortest prefixes that the loader takes into its lists of those who are spared. */
+export const SPARED_WIDEST = { ipv4: 8, ipv6: 7 } as const;
+
+const isNarrow = (net: string): boolean => {
+  const network = parseNetwork(net);
+  return network !== undefined && network.prefix >= SPARED_WIDEST[network.family === 4 ? 'ipv4' : 'ipv6'];
+};
 
 const capsSection = z
   .strictObject({
     packetsPerSecond: z
       .int()
       .min(0)
-      .max(100_000_000)
+      .max(CAP_MAX)
       .default(10_000)
       .describe('Packets of one source (IPv4 address, IPv6 /64) that pass each second; 0: no cap.'),
     synPerSecond: z
       .int()
       .min(0)
-      .max(100_000_000)
+      .max(CAP_MAX)
       .default(200)
       .describe('New TCP connections (SYN) of one source that pass each second; 0: no cap.'),
   })
@@ -51,8 +62,14 @@ export const xdpSection = z
       .default(false)
       .describe('Count what would be dropped and drop nothing; always so where `mode` is observe.'),
     caps: capsSection,
+    deepVlan: z
+      .enum(['drop', 'pass'])
+      .default('drop')
+      .describe(
+        'Frames with more than four VLAN tags, which no ban or cap can judge; pass only where a trunk has them.',
+      ),
     management: z
-      .array(cidr())
+      .array(cidr().refine(isNarrow, 'no wider than /8, or /7 for IPv6'))
       .max(64)
       .default([])
       .describe('Networks that are never dropped, whatever list they are on: where operators come from.'),
@@ -76,7 +93,7 @@ export const xdpSection = z
       .string()
       .min(1)
       .optional()
-      .describe("Without Redis: the file of bans to follow; default: that of the gate's own book."),
+      .describe("The file of bans to follow instead of Redis or the gate's own book; its last line is {\"end\":N}."),
     listen: z
       .string()
       .regex(LOOPBACK, 'a loopback address and port such as 127.0.0.1:9092 fits')

@@ -1,20 +1,32 @@
 /** The errands of the loader against a stand-in that answers as bpf/README.md says. */
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Test } from 'tap';
 import t from 'tap';
 import { type Fault } from '../core/errors.js';
+import { FIXED_SETTINGS, type KernelSettings } from './answers.js';
 import { FOREVER_MS } from './ban-lines.js';
 import { createLoader, type Loader, type LoaderOptions } from './loader.js';
 
-const SETTINGS = { dryRun: false, packetsPerSecond: 100, synPerSecond: 10, management: ['10.0.0.0/8'] };
+const SETTINGS: KernelSettings = {
+  dryRun: false,
+  packetsPerSecond: 100,
+  synPerSecond: 10,
+  deepVlan: 'drop',
+  management: ['10.0.0.0/8'],
+  ...FIXED_SETTINGS,
+};
+const CONFIG = {
+  ...{ packetCap: 100, packetWindowMs: 1000, synCap: 10, synWindowMs: 1000, dryRun: false, deepVlan: 'drop' },
+  ...{ eventsPerSecond: 100, eventQuietSeconds: 10, management: ['10.0.0.0/8'] },
+};
 const STATUS = {
   ok: true,
   attached: true,
   mode: 'driver',
   linkId: 12,
-  config: { packetCap: 100, synCap: 10, dryRun: false, management: ['10.0.0.0/8'] },
+  config: CONFIG,
   lists: { generation: 4, committedMs: 0, replaced: 1, leftOut: 2, refused: 3 },
   counters: {
     passed: { judged: { packets: 9, bytes: 900 } },
@@ -30,6 +42,8 @@ const NOT_ATTACHED = {
   exit: 3,
   out: { ok: false, error: 'NOT_ATTACHED', message: 'no filter', remedy: 'attach' },
 };
+
+const BUSY = { exit: 4, out: { ok: false, error: 'BUSY', message: 'it has a filter', remedy: 'upgrade' } };
 
 type Reply = Readonly<{ exit?: number; out?: unknown }>;
 
@@ -62,8 +76,10 @@ cat "$1.$n.out"
 exit "$(cat "$1.$n.exit")"
 `;
   writeFileSync(file, script, { mode: 0o755 });
+  const told: string[] = [];
   const loader: Loader = createLoader({
     file,
+    tell: (message, fields) => void told.push(`${message} ${JSON.stringify(fields)}`),
     timeoutMs: 20_000,
     interface: 'eth0',
     pin: '/pins',
@@ -73,7 +89,7 @@ exit "$(cat "$1.$n.exit")"
     ...change,
   });
   const lines = (name: string): string[] => readFileSync(join(folder, name), 'utf8').trimEnd().split('\n');
-  return { loader, calls: () => lines('calls').map((line) => line.split(' ')[0]), lines };
+  return { loader, folder, told, calls: () => lines('calls').map((line) => line.split(' ')[0]), lines };
 }
 
 const faultOf = (work: Promise<unknown>): Promise<Fault> =>
@@ -105,7 +121,8 @@ t.test('what is not attached is attached, in the mode asked for', async (t) => {
   t.equal(
     lines('calls')[1],
     'attach --iface eth0 --pin /pins --mode driver --bans 50 --packet-cap 100 --packet-window-ms 1000 ' +
-      '--syn-cap 10 --syn-window-ms 1000 --dry-run off --management 10.0.0.0/8',
+      '--syn-cap 10 --syn-window-ms 1000 --dry-run off --deep-vlan drop ' +
+      '--events-per-second 100 --event-quiet-s 10 --management 10.0.0.0/8',
   );
 });
 
@@ -113,11 +130,31 @@ t.test('what is attached stays as it is, save settings that changed', async (t) 
   const same = bench(t, { status: [{ out: STATUS }] });
   await same.loader.ensure();
   t.same(same.calls(), ['status']);
+  t.same(same.told, []);
   const settings = { ...SETTINGS, synPerSecond: 20, management: [] };
   const other = bench(t, { status: [{ out: STATUS }] }, { settings });
   await other.loader.ensure();
   t.same(other.calls(), ['status', 'config', 'status']);
   t.match(other.lines('calls')[1], /--syn-cap 20 .*--management none$/);
+  t.match(other.told[0], /synPerSecond: 10 → 20.*management: 10\.0\.0\.0\/8 → /);
+});
+
+t.test('any setting that somebody else changed is set right and told', async (t) => {
+  for (const [change, says] of [
+    [{ packetWindowMs: 1 }, 'packetWindowMs: 1 → 1000'],
+    [{ synWindowMs: 5 }, 'synWindowMs: 5 → 1000'],
+    [{ deepVlan: 'pass' }, 'deepVlan: pass → drop'],
+    [{ eventsPerSecond: 0 }, 'eventsPerSecond: 0 → 100'],
+    [{ eventQuietSeconds: 1 }, 'eventQuietSeconds: 1 → 10'],
+    [{ dryRun: true }, 'dryRun: true → false'],
+    [{ packetCap: 1 }, 'packetsPerSecond: 1 → 100'],
+  ] as const) {
+    const out = { ...STATUS, config: { ...CONFIG, ...change } };
+    const { loader, calls, told } = bench(t, { status: [{ out }, { out: STATUS }] });
+    await loader.ensure();
+    t.same(calls(), ['status', 'config', 'status']);
+    t.match(told[0], says);
+  }
 });
 
 t.test('another mode is refused, never changed silently', async (t) => {
@@ -131,14 +168,58 @@ t.test('another mode is refused, never changed silently', async (t) => {
 t.test('pins that nothing belongs to any more are cleared away first', async (t) => {
   const gone = bench(t, { status: [{ out: { ...STATUS, attached: false } }, { out: STATUS }] });
   await gone.loader.ensure();
-  t.same(gone.calls(), ['status', 'detach', 'attach', 'status'], 'the interface went away');
-  const busy = { exit: 4, out: { ok: false, error: 'BUSY', message: 'it has a filter', remedy: 'upgrade' } };
-  const half = bench(t, { status: [NOT_ATTACHED, { out: STATUS }], attach: [busy, {}] });
+  t.same(gone.calls(), ['status', 'detach', 'attach', 'status'], 'the interface went away or has another name');
+  t.match(gone.told[0], 'eth0 is not the interface that the filter is on; it is attached anew');
+  const half = bench(t, {
+    ...{ status: [NOT_ATTACHED, { out: STATUS }], config: [NOT_ATTACHED] },
+    attach: [BUSY, BUSY, BUSY, BUSY, {}],
+  });
   await half.loader.ensure();
-  t.same(half.calls(), ['status', 'attach', 'detach', 'attach', 'status'], 'a loader died half way');
-  const foreign = bench(t, { status: [NOT_ATTACHED], attach: [busy], detach: [NOT_ATTACHED] });
+  t.same(half.calls().slice(-5), ['attach', 'config', 'detach', 'attach', 'status'], 'a loader died half way');
+  const foreign = bench(t, {
+    ...{ status: [NOT_ATTACHED], config: [NOT_ATTACHED], attach: [BUSY], detach: [NOT_ATTACHED] },
+  });
   const fault = await faultOf(foreign.loader.ensure());
   t.match(fault, { code: 'XDP_LOADER_FAILED', remedy: 'upgrade' }, "somebody else's program stays");
+});
+
+t.test('a filter that works is taken over or put in order, never taken off', async (t) => {
+  const faster = bench(t, { status: [NOT_ATTACHED, { out: STATUS }], attach: [BUSY], config: [{ out: {} }] });
+  await faster.loader.ensure();
+  t.same(faster.calls(), ['status', 'attach', 'config', 'status'], 'somebody was faster');
+
+  for (const upgrade of [{}, NOT_ATTACHED]) {
+    const pin = mkdtempSync(join(tmpdir(), 'tidegate-pins-'));
+    t.teardown(() => rmSync(pin, { recursive: true, force: true }));
+    mkdirSync(join(pin, 'v1/eth0'), { recursive: true });
+    writeFileSync(join(pin, 'v1/eth0/link'), '');
+    const torn = bench(
+      t,
+      {
+        ...{ status: [NOT_ATTACHED, { out: STATUS }], config: [NOT_ATTACHED], upgrade: [upgrade] },
+        attach: [BUSY, BUSY, BUSY, BUSY, {}],
+      },
+      { pin },
+    );
+    if (upgrade === NOT_ATTACHED) await t.rejects(torn.loader.ensure(), { code: 'XDP_LOADER_FAILED' });
+    else await torn.loader.ensure();
+    t.notOk(torn.calls().includes('detach'));
+    t.ok(torn.calls().includes('upgrade'), 'an upgrade that was killed is finished');
+  }
+});
+
+t.test('the lists are read: what is in force, of each kind', async (t) => {
+  const entry = { list: 'ban', net: '192.0.2.1/32', until: 5, severity: 3, generation: 1, inForce: true };
+  const line = (change: object): string => JSON.stringify({ ...entry, ...change });
+  const out = [line({}), line({ inForce: false }), line({ list: 'allow', until: null })].join('\n');
+  const { loader, folder } = bench(t, { list: [{ out: {} }] });
+  writeFileSync(join(folder, 'list.0.out'), `${out}\n`);
+  t.same(await loader.list(), [
+    { list: 'ban', net: '192.0.2.1/32', untilMs: 5, severity: 3 },
+    { list: 'allow', net: '192.0.2.1/32', untilMs: Infinity, severity: 3 },
+  ]);
+  writeFileSync(join(folder, 'list.0.out'), out.slice(0, -1));
+  t.equal((await faultOf(loader.list())).code, 'XDP_LOADER_ANSWER', 'cut off');
 });
 
 t.test('lists go over as begin, entries, commit', async (t) => {
@@ -149,7 +230,7 @@ t.test('lists go over as begin, entries, commit', async (t) => {
     { net: '2001:db8::/64', untilMs: Number.MAX_VALUE, severity: 10 },
   ];
   const done = await loader.sync({ generation: 5, bans, allowed: ['203.0.113.9'] });
-  t.same(done, { bans: 2, allowed: 1, leftOut: 0, refused: 1 }, 'a refused line spoils nothing');
+  t.same(done, { bans: 2, allowed: 1, leftOut: 0, refused: 1, named: [] }, 'a refused line spoils nothing');
   t.same(lines('input'), [
     '{"op":"begin","generation":5}',
     '{"op":"allow","net":"203.0.113.9"}',
@@ -157,6 +238,16 @@ t.test('lists go over as begin, entries, commit', async (t) => {
     `{"op":"ban","net":"2001:db8::/64","until":${FOREVER_MS},"severity":10}`,
     '{"op":"commit"}',
   ]);
+});
+
+t.test('lines that the loader refused are named', async (t) => {
+  const { loader, folder } = bench(t, { sync: [{ out: {}, exit: 2 }] });
+  const input = '{"op":"allow","net":"172.0.0.0/6"}';
+  const refused = { ok: false, line: 2, error: 'the network is too wide', input };
+  const commit = { ok: true, op: 'commit', generation: 5, bans: 0, allows: 0, leftOut: 0, refused: 1 };
+  writeFileSync(join(folder, 'sync.0.out'), `${JSON.stringify(refused)}\n${JSON.stringify(commit)}\n`);
+  const { named } = await loader.sync({ generation: 5, bans: [], allowed: ['172.0.0.0/6'] });
+  t.same(named, ['172.0.0.0/6 (the network is too wide)']);
 });
 
 t.test('no commit of this generation, no success', async (t) => {

@@ -2,9 +2,20 @@
  * The loader binary of `bpf/` as the agent uses it: one short run for each errand, its answer read with
  * suspicion, its exit code turned into a Fault that says what to do. `bpf/README.md` has the protocol.
  */
+import { readdir, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { formatNetwork, parseNetwork } from '../core/address.js';
 import { Fault } from '../core/errors.js';
-import { readAnswer, readCommit, readStatus, type KernelSettings, type KernelStatus } from './answers.js';
+import {
+  readAnswer,
+  readCommit,
+  readList,
+  readStatus,
+  type KernelSettings,
+  type KernelStatus,
+  type ListedEntry,
+} from './answers.js';
 import { FOREVER_MS } from './ban-lines.js';
 import { runLoader, type Answered } from './child.js';
 import type { KernelEntry } from './sync.js';
@@ -15,17 +26,29 @@ export type Handover = Readonly<{
   allowed: readonly string[];
 }>;
 
-/** What a commit put into force; `leftOut` found no room, `refused` the loader would not take. */
-export type Committed = Readonly<{ bans: number; allowed: number; leftOut: number; refused: number }>;
+/**
+ * What a commit put into force; `leftOut` found no room, `refused` the loader would not take, of which
+ * `named` has the first few, with the reason.
+ */
+export type Committed = Readonly<{
+  bans: number;
+  allowed: number;
+  leftOut: number;
+  refused: number;
+  named: readonly string[];
+}>;
 
 export type Loader = Readonly<{
   /** Undefined where nothing is attached. Rejects with XDP_*, as all here do. */
   status(): Promise<KernelStatus | undefined>;
   /**
-   * Attaches the filter if it is not there, gives it the settings it should have, and answers how it stands.
-   * Rejects with XDP_OTHER_MODE where it is attached in another mode.
+   * Attaches the filter if it is not there, gives it the settings it should have, and answers how it stands;
+   * what it had to do is told. A filter that works is never taken off. Rejects with XDP_OTHER_MODE where it
+   * is attached in another mode.
    */
   ensure(): Promise<KernelStatus>;
+  /** What the lists hold in force. */
+  list(): Promise<readonly ListedEntry[]>;
   /** Puts this installation's program in the place of the attached one, without a gap. */
   upgrade(): Promise<void>;
   /** Puts whole lists in the place of those before; what goes wrong before the end changes nothing. */
@@ -45,11 +68,14 @@ export type LoaderOptions = Readonly<{
   /** Room for so many bans of each kind; of use at attach only. */
   entries: number;
   settings: KernelSettings;
+  /** What `ensure` found and changed, for the log. */
+  tell?: (message: string, fields: Readonly<Record<string, unknown>>) => void;
 }>;
 
 /** Exit codes of the loader. */
 const EXIT = { done: 0, notAttached: 3, busy: 4, rights: 6 } as const;
-const WINDOW_MS = 1000;
+/** Pauses before a filter that another loader is busy with is looked at again. */
+const AGAIN_MS = [100, 300, 900];
 /** Lines of one write; a line is about 80 bytes. */
 const LINES_A_PIECE = 500;
 
@@ -76,6 +102,7 @@ export function createLoader(options: LoaderOptions): Loader {
   return {
     status,
     detach,
+    list: async () => readList(orFault('read the lists', await run('list'))),
     ensure: () => ensure(options, { run, status, detach }),
     upgrade: async () => void orFault('upgrade the filter', await run('upgrade')),
     sync: async (lists) => readCommit(await run('sync', [], linesOf(lists)), lists.generation),
@@ -87,46 +114,99 @@ type Errands = Pick<Loader, 'status' | 'detach'> & Readonly<{ run: Run }>;
 
 async function ensure(options: LoaderOptions, errands: Errands): Promise<KernelStatus> {
   const { run, status, detach } = errands;
-  const settings = settingsOf(options.settings);
+  const { interface: iface, mode: wanted, settings, tell } = options;
   let found = await status();
-  // An interface that went away took the filter along; its pins are left over.
-  if (found?.attached === false) await detach();
-  if (found?.attached !== true) {
-    const attach = ['--mode', options.mode, '--bans', String(options.entries), ...settings];
-    let answer = await run('attach', attach);
-    // Pins that a loader left half made are ours to clear away; another program on the interface is not.
-    if (answer.code === EXIT.busy && (await detach())) answer = await run('attach', attach);
-    orFault('attach the filter', answer);
+  if (found?.attached === false) {
+    // It went away or was renamed; what has the name now has no filter. The pins are left over.
+    const { renamedTo } = found;
+    tell?.(`${iface} is not the interface that the filter is on; it is attached anew`, {
+      interface: iface,
+      ...(renamedTo === undefined ? {} : { renamedTo }),
+    });
+    await detach();
+    found = undefined;
+  }
+  if (found === undefined) {
+    await attach(options, errands);
     found = await status();
   }
   if (found === undefined) {
     throw new Fault('XDP_LOADER_ANSWER', { what: 'attach', why: 'nothing is attached afterwards' });
   }
-  if (found.mode !== options.mode) {
-    const { interface: iface, mode: wanted } = options;
+  if (found.mode !== wanted) {
     throw new Fault('XDP_OTHER_MODE', { interface: iface, found: found.mode, wanted });
   }
-  if (!sameSettings(found.settings, options.settings)) {
-    orFault('change the settings of the filter', await run('config', settings));
+  const off = settingsOff(found.settings, settings);
+  if (off.length > 0) {
+    tell?.('the settings of the filter were not those of the config; they are set', { settings: off });
+    orFault('change the settings of the filter', await run('config', argumentsOf(settings)));
     found = (await status()) ?? found;
   }
   return found;
 }
 
-function settingsOf({ dryRun, packetsPerSecond, synPerSecond, management }: KernelSettings): string[] {
-  const window = String(WINDOW_MS);
+/** Resolves where a filter is attached, by us or by somebody who was faster. */
+async function attach(options: LoaderOptions, errands: Errands): Promise<void> {
+  const { run } = errands;
+  const sizes = ['--mode', options.mode, '--bans', String(options.entries)];
+  const args = [...sizes, ...argumentsOf(options.settings)];
+  for (const pauseMs of [...AGAIN_MS, 0]) {
+    const answer = await run('attach', args);
+    if (answer.code !== EXIT.busy) return void orFault('attach the filter', answer);
+    // Waits for a loader at work on these pins; then they are whole or left over.
+    const { code } = await run('config');
+    if (code === EXIT.done) return;
+    if (pauseMs > 0) await sleep(pauseMs);
+    else await heal(options, errands, answer);
+  }
+  orFault('attach the filter', await run('attach', args));
+}
+
+/** Pins without a link belong to no filter; with one it may be at work: it is put in order, never taken off. */
+async function heal(options: LoaderOptions, { run, detach }: Errands, busy: Answered): Promise<void> {
+  const { interface: iface, tell } = options;
+  if (await hasLink(options)) {
+    if ((await run('upgrade')).code !== EXIT.done) orFault('attach the filter', busy);
+    tell?.('the pins of the filter were not whole; they are again', { interface: iface });
+  } else if (await detach()) {
+    tell?.('pins that a loader left half made were cleared away', { interface: iface });
+  } else orFault('attach the filter', busy);
+}
+
+async function hasLink({ pin, interface: iface }: LoaderOptions): Promise<boolean> {
+  const layouts = await readdir(pin).catch(() => []);
+  const found = layouts.map((layout) =>
+    stat(join(pin, layout, iface, 'link')).then(
+      () => true,
+      (error: unknown) => (error as NodeJS.ErrnoException).code !== 'ENOENT',
+    ),
+  );
+  return (await Promise.all(found)).includes(true);
+}
+
+function argumentsOf(settings: KernelSettings): string[] {
+  const { dryRun, management } = settings;
   return [
-    ...['--packet-cap', String(packetsPerSecond), '--packet-window-ms', window],
-    ...['--syn-cap', String(synPerSecond), '--syn-window-ms', window],
-    ...['--dry-run', dryRun ? 'on' : 'off'],
+    ...['--packet-cap', String(settings.packetsPerSecond)],
+    ...['--packet-window-ms', String(settings.packetWindowMs)],
+    ...['--syn-cap', String(settings.synPerSecond), '--syn-window-ms', String(settings.synWindowMs)],
+    ...['--dry-run', dryRun ? 'on' : 'off', '--deep-vlan', settings.deepVlan],
+    ...['--events-per-second', String(settings.eventsPerSecond)],
+    ...['--event-quiet-s', String(settings.eventQuietSeconds)],
     ...(management.length === 0 ? ['none'] : management).flatMap((net) => ['--management', net]),
   ];
 }
 
-function sameSettings(one: KernelSettings, other: KernelSettings): boolean {
-  const keyOf = ({ dryRun, packetsPerSecond, synPerSecond, management }: KernelSettings): string =>
-    JSON.stringify([dryRun, packetsPerSecond, synPerSecond, ...new Set(management.map(canonical).sort())]);
-  return keyOf(one) === keyOf(other);
+/** Which differ, as found and as wanted. */
+function settingsOff(found: KernelSettings, wanted: KernelSettings): string[] {
+  const texts = ({ management, ...others }: KernelSettings): Record<string, string> => ({
+    ...Object.fromEntries(Object.entries(others).map(([key, value]) => [key, String(value)])),
+    management: [...new Set(management.map(canonical).sort())].join(' '),
+  });
+  const before = texts(found);
+  return Object.entries(texts(wanted))
+    .filter(([key, value]) => before[key] !== value)
+    .map(([key, value]) => `${key}: ${before[key] ?? ''} → ${value}`);
 }
 
 function canonical(net: string): string {

@@ -1,5 +1,6 @@
 import t from 'tap';
 import type { Agent, AgentStats } from './agent.js';
+import { FIXED_SETTINGS } from './answers.js';
 import { createXdpMetrics } from './metrics.js';
 
 function statsOf(change: Partial<AgentStats> = {}): AgentStats {
@@ -15,7 +16,14 @@ function statsOf(change: Partial<AgentStats> = {}): AgentStats {
       attached: true,
       mode: 'driver',
       linkId: 1,
-      settings: { dryRun: false, packetsPerSecond: 1, synPerSecond: 1, management: [] },
+      settings: {
+        ...FIXED_SETTINGS,
+        dryRun: false,
+        packetsPerSecond: 1,
+        synPerSecond: 1,
+        deepVlan: 'drop',
+        management: [],
+      },
       ...{
         generation: 9,
         bans: 12,

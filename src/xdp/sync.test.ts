@@ -105,6 +105,19 @@ t.test('an entry within a wider one stays only where it lasts longer', (t) => {
   t.end();
 });
 
+t.test('what covers others is as severe as the most severe of them', (t) => {
+  const bans = [
+    banOf('192.0.2.0/24', { strikes: 1 }),
+    banOf('192.0.2.9', { actor: 'ann', untilMs: 50_000 }),
+    banOf('192.0.2.10', { strikes: 4 }),
+    banOf('203.0.113.1', { strikes: 2 }),
+  ];
+  const { entries, covered } = wantedOf(bans, rules({ entriesMax: 1 }));
+  t.same([...entries.values()], [{ net: '192.0.2.0/24', untilMs: 60_000, severity: 10 }]);
+  t.equal(covered, 2);
+  t.end();
+});
+
 t.test('of too many the most severe stay, then those that last longest', (t) => {
   const bans = [
     banOf('192.0.2.1', { strikes: 1 }),

@@ -19,12 +19,14 @@ export type KernelEntry = Readonly<{
 /**
  * Why a ban stays with stage 1: `everything` is 0.0.0.0/0 or ::/0, `wide` a prefix shorter than
  * `reputation.widest`, `narrow` an IPv6 one longer than /64, which the kernel does not keep apart;
- * `allowlist`, `own`, `management`, `trusted`, `neighbour` and `special` name what it would have touched;
+ * `allowlist`, `own`, `management`, `trusted`, `neighbour`, `gateway` (a router of this machine), `resolver` and
+ * `special` name what it would have touched;
  * `full` is beyond `xdp.entries`.
  */
 export const REFUSED_REASONS = [
   ...(['unreadable', 'everything', 'wide', 'narrow', 'full'] as const),
-  ...(['allowlist', 'own', 'management', 'trusted', 'neighbour', 'special'] as const),
+  ...(['allowlist', 'own', 'management', 'trusted', 'neighbour'] as const),
+  ...(['gateway', 'resolver', 'special'] as const),
 ] as const;
 export type RefusedReason = (typeof REFUSED_REASONS)[number];
 export type Refused = Readonly<{ net: string; reason: RefusedReason }>;
@@ -52,6 +54,7 @@ const IPV6_LONGEST = 64;
 const SEVERITY_OPERATOR = 10;
 
 type Ranged = KernelEntry & Range;
+type Mutable = { -readonly [Key in keyof Ranged]: Ranged[Key] };
 
 /**
  * Only bans of networks in mode `enforce` that still hold; the others are stage 1's alone and are not counted
@@ -110,15 +113,20 @@ function widened(network: Network, ipv6Prefix: number): Network {
 /** Sorted by range, those that a wider one outlasts left out. */
 function withoutCovered(ranged: Ranged[]): Ranged[] {
   ranged.sort((a, b) => byRange(a, b) || b.untilMs - a.untilMs || b.severity - a.severity);
-  const kept: Ranged[] = [];
+  const kept: Mutable[] = [];
   // The chain of wider ones around the present place: each lasts longer than the one before.
-  const around: Ranged[] = [];
+  const around: Mutable[] = [];
   for (const one of ranged) {
     while (around.length > 0 && around[around.length - 1]!.last < one.first) around.pop();
     const closest = around.at(-1);
-    if (closest !== undefined && closest.untilMs >= one.untilMs) continue;
-    around.push(one);
-    kept.push(one);
+    if (closest !== undefined && closest.untilMs >= one.untilMs) {
+      // It stands for the covered one too, also where room is short.
+      closest.severity = Math.max(closest.severity, one.severity);
+      continue;
+    }
+    const own = { ...one };
+    around.push(own);
+    kept.push(own);
   }
   return kept;
 }

@@ -51,7 +51,7 @@ async function bench(t: Test, xdp: Readonly<Record<string, unknown>> = {}): Prom
 
 function ban({ wire }: Bench, ...lines: readonly (string | Readonly<Record<string, unknown>>)[]): void {
   const text = lines.map((line) => (typeof line === 'string' ? line : JSON.stringify(line))).join('\n');
-  writeFileSync(join(wire.folder, 'draft'), `${text}\n`);
+  writeFileSync(join(wire.folder, 'draft'), `${text}\n{"end":${lines.length}}\n`);
   renameSync(join(wire.folder, 'draft'), join(wire.folder, 'bans.jsonl'));
 }
 

@@ -8,7 +8,7 @@ import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Test } from 'tap';
-import type { KernelSettings } from '../../src/xdp/answers.js';
+import { FIXED_SETTINGS, type KernelSettings } from '../../src/xdp/answers.js';
 import { createLoader, type Loader } from '../../src/xdp/loader.js';
 import { ROOT } from '../support/gate.js';
 
@@ -134,7 +134,14 @@ export type Wire = Readonly<{
   loaderFile: string;
 }>;
 
-const WIDE_OPEN = { dryRun: false, packetsPerSecond: 0, synPerSecond: 0, management: [OFFICE] };
+const WIDE_OPEN: KernelSettings = {
+  ...FIXED_SETTINGS,
+  dryRun: false,
+  packetsPerSecond: 0,
+  synPerSecond: 0,
+  deepVlan: 'drop',
+  management: [OFFICE],
+};
 
 /** The loader as the agent uses it; without caps unless `settings` says so. */
 export function loaderOn(
