@@ -9,7 +9,7 @@ import { describeFault } from '../core/errors.js';
 import type { KernelStatus } from './answers.js';
 import type { Committed, Loader } from './loader.js';
 import { driftIn, END_OFF_MS, type Drift } from './drift.js';
-import { createRangeSet, narrowed } from './ranges.js';
+import { createRangeSet } from './ranges.js';
 import {
   differenceOf,
   wantedOf,
@@ -152,7 +152,7 @@ async function bringInStep(at: At, { bans, guarded, status }: Round): Promise<bo
     nowMs,
     protected: createRangeSet(guarded.map(({ net, why }) => [net, why] as const)),
   });
-  const spared = guarded.filter((one) => one.spared).flatMap(({ net }) => narrowed(net));
+  const spared = guarded.filter((one) => one.spared).map(({ net }) => net);
   const allowed = [...new Set(spared)].sort();
   tellRefused(at, wanted);
   Object.assign(stats, { wanted: wanted.entries.size, allowed: allowed.length, covered: wanted.covered });

@@ -78,7 +78,10 @@ const commitShape = z.object({
   allows: whole,
   leftOut: whole,
   refused: whole,
+  refusals: z.array(z.object({ list: z.string(), net: z.string(), error: z.string() })).default([]),
 });
+const named = (refusals: z.output<typeof commitShape>['refusals']): string[] =>
+  refusals.map(({ list, net, error }) => `${list} ${net} (${error})`);
 const failureShape = z.object({ ok: z.literal(false), message: z.string(), remedy: z.string() });
 const complaintShape = z.object({ ok: z.literal(false), error: z.string() });
 
@@ -164,26 +167,11 @@ export function readCommit(
   const lines = answer.stdout.split('\n').filter((line) => line !== '');
   const read = commitShape.safeParse(parsed(lines.at(-1) ?? ''));
   if (read.success && read.data.generation === generation) {
-    const { bans, allows, leftOut, refused } = read.data;
-    return { bans, allowed: allows, leftOut, refused, named: refusedIn(lines) };
+    const { bans, allows, leftOut, refused, refusals } = read.data;
+    return { bans, allowed: allows, leftOut, refused, named: named(refusals) };
   }
   const { message, remedy } = readAnswer(answer);
   throw new Fault('XDP_LOADER_FAILED', { what: 'take the lists', why: message, remedy });
-}
-
-const NAMED_MAX = 5;
-const complainedShape = z.object({ ok: z.literal(false), error: z.string(), input: z.string() });
-
-/** The first few lines that were refused, each with its network and the reason. */
-function refusedIn(lines: readonly string[]): string[] {
-  const named: string[] = [];
-  for (const line of lines) {
-    const read = complainedShape.safeParse(parsed(line));
-    if (!read.success || named.length === NAMED_MAX) continue;
-    const entry = z.object({ net: z.string() }).safeParse(parsed(read.data.input));
-    named.push(`${entry.success ? entry.data.net : read.data.input} (${read.data.error})`);
-  }
-  return named;
 }
 
 /** Why a run failed, in the loader's words. */

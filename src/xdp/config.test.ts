@@ -27,15 +27,15 @@ t.test('what could not work is refused', (t) => {
     ['a relative pin', { ...least, pin: 'bpf' }],
     ['metrics for everybody', { ...least, listen: '0.0.0.0:9093' }],
     ['a management network that is none', { ...least, management: ['office'] }],
-    ['a management network wider than the loader takes', { ...least, management: ['10.0.0.0/7'] }],
-    ['one of IPv6', { ...least, management: ['2000::/6'] }],
+    ['management of everybody', { ...least, management: ['0.0.0.0/0'] }],
+    ['of everybody in IPv6', { ...least, management: ['::/0'] }],
     ['a cap beyond the loader', { ...least, caps: { synPerSecond: 16_000_001 } }],
     ['half a deepVlan', { ...least, deepVlan: 'maybe' }],
     ['no room', { ...least, entries: 0 }],
     ['a negative cap', { ...least, caps: { packetsPerSecond: -1 } }],
   ];
   for (const [name, value] of cases) t.notOk(xdpSection.safeParse(value).success, name);
-  const most = { ...least, caps: { synPerSecond: 16_000_000 }, management: ['10.0.0.0/8', '2000::/7'] };
+  const most = { ...least, caps: { synPerSecond: 16_000_000 }, management: ['128.0.0.0/1', '2000::/3'] };
   t.ok(xdpSection.safeParse(most).success, 'the loader takes as much');
   t.end();
 });

@@ -9,13 +9,9 @@ const LOOPBACK = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\]):\d{1,5}$/i;
 
 /** As the loader has it. */
 const CAP_MAX = 16_000_000;
-/** Shortest prefixes that the loader takes into its lists of those who are spared. */
-export const SPARED_WIDEST = { ipv4: 8, ipv6: 7 } as const;
 
-const isNarrow = (net: string): boolean => {
-  const network = parseNetwork(net);
-  return network !== undefined && network.prefix >= SPARED_WIDEST[network.family === 4 ? 'ipv4' : 'ipv6'];
-};
+/** Everything spared would be no filter; the loader refuses it too. */
+const isNarrow = (net: string): boolean => (parseNetwork(net)?.prefix ?? 0) > 0;
 
 const capsSection = z
   .strictObject({
@@ -66,10 +62,10 @@ export const xdpSection = z
       .enum(['drop', 'pass'])
       .default('drop')
       .describe(
-        'Frames with more than four VLAN tags, which no ban or cap can judge; pass only where a trunk has them.',
+        'Frames with more than eight VLAN tags, which no ban or cap can judge; pass only where a trunk has them.',
       ),
     management: z
-      .array(cidr().refine(isNarrow, 'no wider than /8, or /7 for IPv6'))
+      .array(cidr().refine(isNarrow, 'it would spare everybody'))
       .max(64)
       .default([])
       .describe('Networks that are never dropped, whatever list they are on: where operators come from.'),

@@ -1,5 +1,5 @@
 /** The errands of the loader against a stand-in that answers as bpf/README.md says. */
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Test } from 'tap';
@@ -165,47 +165,26 @@ t.test('another mode is refused, never changed silently', async (t) => {
   t.same(calls(), ['status']);
 });
 
-t.test('pins that nothing belongs to any more are cleared away first', async (t) => {
-  const gone = bench(t, { status: [{ out: { ...STATUS, attached: false } }, { out: STATUS }] });
-  await gone.loader.ensure();
-  t.same(gone.calls(), ['status', 'detach', 'attach', 'status'], 'the interface went away or has another name');
-  t.match(gone.told[0], 'eth0 is not the interface that the filter is on; it is attached anew');
-  const half = bench(t, {
-    ...{ status: [NOT_ATTACHED, { out: STATUS }], config: [NOT_ATTACHED] },
-    attach: [BUSY, BUSY, BUSY, BUSY, {}],
-  });
-  await half.loader.ensure();
-  t.same(half.calls().slice(-5), ['attach', 'config', 'detach', 'attach', 'status'], 'a loader died half way');
-  const foreign = bench(t, {
-    ...{ status: [NOT_ATTACHED], config: [NOT_ATTACHED], attach: [BUSY], detach: [NOT_ATTACHED] },
-  });
-  const fault = await faultOf(foreign.loader.ensure());
-  t.match(fault, { code: 'XDP_LOADER_FAILED', remedy: 'upgrade' }, "somebody else's program stays");
+t.test('where another interface has the name now, the filter is attached to that one, told aloud', async (t) => {
+  const away = { out: { ...STATUS, attached: false, place: 'renamed', presentName: 'old0' } };
+  const moved = bench(t, { status: [away, { out: STATUS }] });
+  await moved.loader.ensure();
+  t.same(moved.calls(), ['status', 'attach', 'status']);
+  t.match(moved.told[0], /^eth0 is not the interface that the filter is on; .*"renamedTo":"old0"/);
+  const none = { exit: 2, out: { ok: false, error: 'INPUT', message: 'there is no interface', remedy: 'look' } };
+  const gone = bench(t, { status: [away], attach: [none] });
+  t.equal((await faultOf(gone.loader.ensure())).code, 'XDP_LOADER_FAILED');
+  t.notOk(gone.calls().includes('detach'), 'without a new one it stays where it is');
 });
 
-t.test('a filter that works is taken over or put in order, never taken off', async (t) => {
-  const faster = bench(t, { status: [NOT_ATTACHED, { out: STATUS }], attach: [BUSY], config: [{ out: {} }] });
+t.test('a filter that somebody else attached meanwhile is taken over, never taken off', async (t) => {
+  const faster = bench(t, { status: [NOT_ATTACHED, { out: STATUS }], attach: [BUSY] });
   await faster.loader.ensure();
-  t.same(faster.calls(), ['status', 'attach', 'config', 'status'], 'somebody was faster');
-
-  for (const upgrade of [{}, NOT_ATTACHED]) {
-    const pin = mkdtempSync(join(tmpdir(), 'tidegate-pins-'));
-    t.teardown(() => rmSync(pin, { recursive: true, force: true }));
-    mkdirSync(join(pin, 'v1/eth0'), { recursive: true });
-    writeFileSync(join(pin, 'v1/eth0/link'), '');
-    const torn = bench(
-      t,
-      {
-        ...{ status: [NOT_ATTACHED, { out: STATUS }], config: [NOT_ATTACHED], upgrade: [upgrade] },
-        attach: [BUSY, BUSY, BUSY, BUSY, {}],
-      },
-      { pin },
-    );
-    if (upgrade === NOT_ATTACHED) await t.rejects(torn.loader.ensure(), { code: 'XDP_LOADER_FAILED' });
-    else await torn.loader.ensure();
-    t.notOk(torn.calls().includes('detach'));
-    t.ok(torn.calls().includes('upgrade'), 'an upgrade that was killed is finished');
-  }
+  t.same(faster.calls(), ['status', 'attach', 'status', 'status']);
+  const foreign = bench(t, { status: [NOT_ATTACHED], attach: [BUSY] });
+  const fault = await faultOf(foreign.loader.ensure());
+  t.match(fault, { code: 'XDP_LOADER_FAILED', remedy: 'upgrade' }, "somebody else's program stays");
+  t.same(foreign.calls(), ['status', 'attach', 'status']);
 });
 
 t.test('the lists are read: what is in force, of each kind', async (t) => {
@@ -240,14 +219,11 @@ t.test('lists go over as begin, entries, commit', async (t) => {
   ]);
 });
 
-t.test('lines that the loader refused are named', async (t) => {
-  const { loader, folder } = bench(t, { sync: [{ out: {}, exit: 2 }] });
-  const input = '{"op":"allow","net":"172.0.0.0/6"}';
-  const refused = { ok: false, line: 2, error: 'the network is too wide', input };
-  const commit = { ok: true, op: 'commit', generation: 5, bans: 0, allows: 0, leftOut: 0, refused: 1 };
-  writeFileSync(join(folder, 'sync.0.out'), `${JSON.stringify(refused)}\n${JSON.stringify(commit)}\n`);
-  const { named } = await loader.sync({ generation: 5, bans: [], allowed: ['172.0.0.0/6'] });
-  t.same(named, ['172.0.0.0/6 (the network is too wide)']);
+t.test('what the loader refused is named', async (t) => {
+  const refusals = [{ list: 'ban', net: '::1', error: 'this machine' }];
+  const commit = { ok: true, op: 'commit', generation: 5, bans: 0, allows: 0, leftOut: 0, refused: 1, refusals };
+  const { loader } = bench(t, { sync: [{ out: commit, exit: 2 }] });
+  t.same((await loader.sync({ generation: 5, bans: [], allowed: [] })).named, ['ban ::1 (this machine)']);
 });
 
 t.test('no commit of this generation, no success', async (t) => {

@@ -2,9 +2,6 @@
  * The loader binary of `bpf/` as the agent uses it: one short run for each errand, its answer read with
  * suspicion, its exit code turned into a Fault that says what to do. `bpf/README.md` has the protocol.
  */
-import { readdir, stat } from 'node:fs/promises';
-import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { formatNetwork, parseNetwork } from '../core/address.js';
 import { Fault } from '../core/errors.js';
 import {
@@ -74,8 +71,6 @@ export type LoaderOptions = Readonly<{
 
 /** Exit codes of the loader. */
 const EXIT = { done: 0, notAttached: 3, busy: 4, rights: 6 } as const;
-/** Pauses before a filter that another loader is busy with is looked at again. */
-const AGAIN_MS = [100, 300, 900];
 /** Lines of one write; a line is about 80 bytes. */
 const LINES_A_PIECE = 500;
 
@@ -103,34 +98,32 @@ export function createLoader(options: LoaderOptions): Loader {
     status,
     detach,
     list: async () => readList(orFault('read the lists', await run('list'))),
-    ensure: () => ensure(options, { run, status, detach }),
+    ensure: () => ensure(options, { run, status }),
     upgrade: async () => void orFault('upgrade the filter', await run('upgrade')),
     sync: async (lists) => readCommit(await run('sync', [], linesOf(lists)), lists.generation),
     eventsCommand: [options.file, 'events', ...place],
   };
 }
 
-type Errands = Pick<Loader, 'status' | 'detach'> & Readonly<{ run: Run }>;
+type Errands = Pick<Loader, 'status'> & Readonly<{ run: Run }>;
 
 async function ensure(options: LoaderOptions, errands: Errands): Promise<KernelStatus> {
-  const { run, status, detach } = errands;
+  const { run, status } = errands;
   const { interface: iface, mode: wanted, settings, tell } = options;
   let found = await status();
   if (found?.attached === false) {
-    // It went away or was renamed; what has the name now has no filter. The pins are left over.
+    // It went away or was renamed; what has the name now has no filter.
     const { renamedTo } = found;
     tell?.(`${iface} is not the interface that the filter is on; it is attached anew`, {
       interface: iface,
       ...(renamedTo === undefined ? {} : { renamedTo }),
     });
-    await detach();
-    found = undefined;
   }
-  if (found === undefined) {
+  if (found?.attached !== true) {
     await attach(options, errands);
     found = await status();
   }
-  if (found === undefined) {
+  if (found?.attached !== true) {
     throw new Fault('XDP_LOADER_ANSWER', { what: 'attach', why: 'nothing is attached afterwards' });
   }
   if (found.mode !== wanted) {
@@ -145,43 +138,12 @@ async function ensure(options: LoaderOptions, errands: Errands): Promise<KernelS
   return found;
 }
 
-/** Resolves where a filter is attached, by us or by somebody who was faster. */
-async function attach(options: LoaderOptions, errands: Errands): Promise<void> {
-  const { run } = errands;
+/** Resolves where a filter is attached, by us or by somebody who was faster; stale pins the loader clears away. */
+async function attach(options: LoaderOptions, { run, status }: Errands): Promise<void> {
   const sizes = ['--mode', options.mode, '--bans', String(options.entries)];
-  const args = [...sizes, ...argumentsOf(options.settings)];
-  for (const pauseMs of [...AGAIN_MS, 0]) {
-    const answer = await run('attach', args);
-    if (answer.code !== EXIT.busy) return void orFault('attach the filter', answer);
-    // Waits for a loader at work on these pins; then they are whole or left over.
-    const { code } = await run('config');
-    if (code === EXIT.done) return;
-    if (pauseMs > 0) await sleep(pauseMs);
-    else await heal(options, errands, answer);
-  }
-  orFault('attach the filter', await run('attach', args));
-}
-
-/** Pins without a link belong to no filter; with one it may be at work: it is put in order, never taken off. */
-async function heal(options: LoaderOptions, { run, detach }: Errands, busy: Answered): Promise<void> {
-  const { interface: iface, tell } = options;
-  if (await hasLink(options)) {
-    if ((await run('upgrade')).code !== EXIT.done) orFault('attach the filter', busy);
-    tell?.('the pins of the filter were not whole; they are again', { interface: iface });
-  } else if (await detach()) {
-    tell?.('pins that a loader left half made were cleared away', { interface: iface });
-  } else orFault('attach the filter', busy);
-}
-
-async function hasLink({ pin, interface: iface }: LoaderOptions): Promise<boolean> {
-  const layouts = await readdir(pin).catch(() => []);
-  const found = layouts.map((layout) =>
-    stat(join(pin, layout, iface, 'link')).then(
-      () => true,
-      (error: unknown) => (error as NodeJS.ErrnoException).code !== 'ENOENT',
-    ),
-  );
-  return (await Promise.all(found)).includes(true);
+  const answer = await run('attach', [...sizes, ...argumentsOf(options.settings)]);
+  if (answer.code === EXIT.busy && (await status())?.attached === true) return;
+  orFault('attach the filter', answer);
 }
 
 function argumentsOf(settings: KernelSettings): string[] {

@@ -4,7 +4,6 @@
  * search.
  */
 import { parseNetwork, type Network } from '../core/address.js';
-import { SPARED_WIDEST } from './config.js';
 
 /** First and last address of a network; IPv4 keys begin with `4`, IPv6 ones with `6`. */
 export type Range = Readonly<{ first: string; last: string }>;
@@ -62,22 +61,4 @@ export function createRangeSet(members: readonly (readonly [net: string, why: st
       return nearest !== undefined && nearest.last >= first ? nearest.why : undefined;
     },
   };
-}
-
-/** The same addresses in networks that the loader takes as spared; not those that are nobody's on a wire. */
-export function narrowed(net: string): string[] {
-  const network = parseNetwork(net);
-  if (network === undefined) return [];
-  const [first, widest] =
-    network.family === 4
-      ? [Math.trunc(network.v4 / 2 ** 16), SPARED_WIDEST.ipv4]
-      : [network.groups[0] ?? 0, SPARED_WIDEST.ipv6];
-  if (network.prefix >= widest) return [net];
-  const step = 2 ** (16 - widest);
-  const parts = Array.from({ length: 2 ** (widest - network.prefix) }, (_, at) => first + at * step);
-  return parts.flatMap((part) => {
-    if (network.family === 6) return `${part.toString(16)}::/${widest}`;
-    const octet = part >>> 8;
-    return octet === 0 || octet === 127 || octet >= 224 ? [] : `${octet}.0.0.0/${widest}`;
-  });
 }
