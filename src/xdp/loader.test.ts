@@ -221,7 +221,8 @@ t.test('lists go over as begin, entries, commit', async (t) => {
 
 t.test('what the loader refused is named', async (t) => {
   const refusals = [{ list: 'ban', net: '::1', error: 'this machine' }];
-  const commit = { ok: true, op: 'commit', generation: 5, bans: 0, allows: 0, leftOut: 0, refused: 1, refusals };
+  const counts = { bans: 0, allows: 0, leftOut: 0, refused: 1 };
+  const commit = { ok: true, op: 'commit', generation: 5, ...counts, refusals };
   const { loader } = bench(t, { sync: [{ out: commit, exit: 2 }] });
   t.same((await loader.sync({ generation: 5, bans: [], allowed: [] })).named, ['ban ::1 (this machine)']);
 });
