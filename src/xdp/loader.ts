@@ -138,7 +138,7 @@ async function ensure(options: LoaderOptions, errands: Errands): Promise<KernelS
   return found;
 }
 
-/** Resolves where a filter is attached, by us or by somebody else. The loader itself clears stale pins away. */
+/** Resolves where a filter is attached, by us or by somebody else; the loader clears stale pins away. */
 async function attach(options: LoaderOptions, { run, status }: Errands): Promise<void> {
   const sizes = ['--mode', options.mode, '--bans', String(options.entries)];
   const answer = await run('attach', [...sizes, ...argumentsOf(options.settings)]);
