@@ -11,14 +11,17 @@ import { cleanText } from '../core/text.js';
 import type { Reject } from './bus-contract.js';
 
 export const MESSAGE_BYTES_MAX = 1024 ** 2;
-/** Clocks of gates differ by less. */
-const FUTURE_MS = 60_000;
+/** Clocks of gates differ by less; what they differ by must stay below the lateness that is forgiven. */
+const FUTURE_MS = 20_000;
 const STEPS_MAX = 64;
 const FINDINGS_MAX = 10_000;
 
 type Unknown = Readonly<Record<string, unknown>>;
 
-/** `value` as it lies on the topic, `nowMs` by the wall clock. */
+/**
+ * `value` as it lies on the topic. `nowMs`: the wall clock, or when the broker took the message where it says
+ * so; an event from after that is `future`, so that one gate's fast clock makes no others late.
+ */
 export function decodeMessage(value: Buffer | null, nowMs: number): Observation | Reject {
   if (value === null) return 'not-json';
   return value.length > MESSAGE_BYTES_MAX ? 'too-large' : decodeText(value.toString('utf8'), nowMs);

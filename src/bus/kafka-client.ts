@@ -103,7 +103,9 @@ export async function ensureTopic(kafka: Kafka, { config }: KafkaSettings): Prom
       });
     if (isThere) return;
     if (!createTopic) throw new Error(`the topic ${topic} does not exist, and kafka.createTopic is off`);
-    const wanted = { topic, numPartitions: partitions, replicationFactor: replicas };
+    // The broker's clock tells which gate's clock runs ahead.
+    const configEntries = [{ name: 'message.timestamp.type', value: 'LogAppendTime' }];
+    const wanted = { topic, numPartitions: partitions, replicationFactor: replicas, configEntries };
     await admin.createTopics({ topics: [wanted], waitForLeaders: true });
   } finally {
     await admin.disconnect().catch(() => undefined);

@@ -94,7 +94,8 @@ class Reader {
       commit: (offsets) => this.commit(offsets),
       begin: (partition) => this.begin(partition),
       resume: (partition) => this.resume(partition),
-      decode: (value) => decodeMessage(value as Buffer | null, nowMs()),
+      decode: (value, takenMs = Infinity) =>
+        decodeMessage(value as Buffer | null, Math.min(nowMs(), takenMs)),
     };
     this.loop = new TakeLoop(sink, source, { ...LOOP_DEFAULTS, ...deps.loop });
     void this.run();
@@ -237,7 +238,10 @@ class Reader {
     const fetchedFrom = Number((batch as unknown as { fetchedOffset: string | number }).fetchedOffset);
     if (fetchedFrom !== place.next && !this.accepts(session, partition, fetchedFrom)) return;
     const last = Number(batch.lastOffset());
-    const messages = batch.messages.map(({ offset, value }) => ({ offset: Number(offset), value }));
+    const messages = batch.messages.map(({ offset, value, timestamp }) => ({
+      ...{ offset: Number(offset), value },
+      takenMs: Number(timestamp) > 0 ? Number(timestamp) : undefined,
+    }));
     const next = { next: last + 1, end: Math.max(last + 1, Number(batch.highWatermark)) };
     if (!this.loop.push(partition, messages, next)) return;
     session.places.set(partition, next);

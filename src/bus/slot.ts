@@ -5,7 +5,14 @@
 import type { Observation } from '../core/observation.js';
 import type { Delivered, Reject } from './bus-contract.js';
 
-export type Raw = Readonly<{ offset: number; value: Buffer | Observation | Reject | null }>;
+export type Raw = Readonly<{
+  offset: number;
+  value: Buffer | Observation | Reject | null;
+  /** When the bus took it, milliseconds since the epoch; absent where it does not say. */
+  takenMs?: number | undefined;
+}>;
+
+export type Decode = (value: Raw['value'], takenMs?: number) => Observation | Reject;
 
 /** Where the source reads on after these messages, and the offset behind the last one on the bus. */
 export type Place = Readonly<{ next: number; end: number }>;
@@ -19,7 +26,7 @@ export type Slot = {
   emptyMs: number;
   add(messages: readonly Raw[], place: Place): void;
   /** Event time of the first message, −∞ for one that holds none; undefined where nothing is here. */
-  timeMs(decode: (value: Raw['value']) => Observation | Reject): number | undefined;
+  timeMs(decode: Decode): number | undefined;
   shift(): Delivered;
   /** More is on the bus than was handed over. */
   isBehind(): boolean;
@@ -57,7 +64,7 @@ export function createSlot(partition: number): Slot {
       if (head !== undefined) return slot.headMs;
       const first = queue[start];
       if (first === undefined) return undefined;
-      const content = decode(first.value);
+      const content = decode(first.value, first.takenMs);
       head = { partition, offset: first.offset, content };
       slot.headMs = typeof content === 'string' ? -Infinity : content.timeMs;
       return slot.headMs;

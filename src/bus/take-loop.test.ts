@@ -106,3 +106,20 @@ t.test('a sink that throws, which it must not, does not end the reading', async 
   test.equal(loop.failures, 1);
   await loop.close(100);
 });
+
+t.test('an event is read by the clock of the bus that took it', async (test) => {
+  const sink = recordingSink();
+  const seen: (number | undefined)[] = [];
+  const { loop } = loopOver(sink, {
+    decode: (value, takenMs) => {
+      seen.push(takenMs);
+      return value as ReturnType<typeof observationOf>;
+    },
+  });
+  await loop.assign([1]);
+  await until(() => sink.calls.includes('open 1'));
+  loop.push(1, [{ ...message(0, 0), takenMs: T0 }, message(1, 1)], { next: 2, end: 2 });
+  await until(() => seen.length === 2);
+  test.same(seen, [T0, undefined]);
+  await loop.close(100);
+});

@@ -4,9 +4,8 @@
  * sink ever sees a message of a partition that is not open, or a settlement that overlaps a loss.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Observation } from '../core/observation.js';
 import type { Reject, Sink } from './bus-contract.js';
-import { createSlot, type Place, type Raw, type Slot } from './slot.js';
+import { createSlot, type Decode, type Place, type Raw, type Slot } from './slot.js';
 
 export type LoopSource = Readonly<{
   /** Makes these offsets last. A rejection is counted and tried again with the next settlement. */
@@ -20,7 +19,7 @@ export type LoopSource = Readonly<{
   begin(partition: number): Promise<void>;
   /** A partition that was full has room again. */
   resume(partition: number): void;
-  decode(raw: Raw['value']): Observation | Reject;
+  decode: Decode;
 }>;
 
 export type LoopOptions = Readonly<{

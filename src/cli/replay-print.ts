@@ -37,7 +37,7 @@ function summary({ source, lines, notes, outside, stats, poison, firstMs, lastMs
   if (bad !== 'none') told.push(`  without a usable event: ${bad}`);
   for (const { line, cause, text } of poison) told.push(`    line ${line}: ${cause}  ${text}`);
   for (const { name, dropped, failures } of stats.detectors) {
-    if (dropped > 0) told.push(`  ${name}: ${dropped} entries found no room`);
+    if (dropped > 0) told.push(`  ${name}: blind at times, ${dropped} entries were given up or found no room`);
     if (failures > 0) told.push(`  ${name}: failed ${failures} times`);
   }
   return told;

@@ -4,11 +4,10 @@
  * before.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { subjectKey, subjectOf, type Subject } from '../controls/ban.js';
+import { subjectKey, type Subject } from '../controls/ban.js';
 import type { BanAsk, BanBook, BanResult } from '../controls/ban-book-contract.js';
-import { createMatcher, type Matcher } from './blast.js';
+import { createEarlier, UNTOUCHED, type Earlier, type Touched } from './earlier.js';
 import type { Note, Proposals } from './proposals.js';
-import { createRecent } from './recent.js';
 
 export type ActCounts = Readonly<{
   /** Bans and watches by what the book answered. */
@@ -25,8 +24,8 @@ export type ActCounts = Readonly<{
 
 export type Acts = Readonly<{
   add(proposals: Proposals): void;
-  /** Whom this correlator banned in the last quarter of an hour. */
-  recent(): Matcher;
+  /** What bans of the last quarter of an hour touched, but those that `isOwn`. */
+  earlier(isOwn: (subjectKey: string) => boolean): Touched;
   isWaiting(): boolean;
   /** Resolves when nothing waits; rejects with the fault where the book cannot be asked now. */
   settled(): Promise<void>;
@@ -48,29 +47,31 @@ const BATCH = 200;
 const RETRY_MS = [250, 500, 1_000, 2_000, 5_000];
 const WINDOW_MS = 15 * 60_000;
 
+type Waiting = Readonly<{ ask: BanAsk; touched: Touched }>;
+
 export function createActs(deps: ActsDeps): Acts {
   return new Doing(deps);
 }
 
 class Doing implements Acts {
-  private readonly asks = new Map<string, BanAsk>();
+  private readonly asks = new Map<string, Waiting>();
   private readonly notes: Note[] = [];
-  private readonly banned = createRecent(WINDOW_MS, WAITING_MAX);
+  private readonly banned: Earlier = createEarlier(WINDOW_MS, WAITING_MAX);
   private readonly outcomes = { made: 0, replaced: 0, same: 0, pardoned: 0, full: 0 };
   private readonly tally = { crawlers: 0, lost: 0, failures: 0 };
   private working: Promise<void> | undefined;
   private failing: unknown;
   private waiters: (() => void)[] = [];
-  private matcher: Matcher | undefined;
   private readonly closing = new AbortController();
 
   constructor(private readonly deps: ActsDeps) {}
 
-  add({ asks, notes }: Proposals): void {
+  add({ asks, notes, touched }: Proposals): void {
     for (const ask of asks) {
-      const key = `${ask.mode === 'watch' ? 'watch' : 'ban'} ${subjectKey(ask.subject)}`;
+      const subject = subjectKey(ask.subject);
+      const key = `${ask.mode === 'watch' ? 'watch' : 'ban'} ${subject}`;
       if (this.asks.size >= WAITING_MAX && !this.asks.has(key)) this.tally.lost++;
-      else this.asks.set(key, ask);
+      else this.asks.set(key, { ask, touched: touched.get(subject) ?? UNTOUCHED });
     }
     for (const note of notes) {
       if (this.notes.length >= NOTES_MAX) this.tally.lost++;
@@ -79,10 +80,8 @@ class Doing implements Acts {
     if (this.isWaiting()) this.working ??= this.work();
   }
 
-  recent(): Matcher {
-    const subjects = this.banned.names(this.deps.nowMs()).map(subjectOf);
-    return (this.matcher ??= createMatcher(subjects.filter((one): one is Subject => one !== undefined)));
-  }
+  readonly earlier = (isOwn: (subjectKey: string) => boolean): Touched =>
+    this.banned.sum(this.deps.nowMs(), isOwn);
 
   async settled(): Promise<void> {
     while (this.isWaiting()) {
@@ -134,17 +133,18 @@ class Doing implements Acts {
 
   private async step(): Promise<void> {
     const batch = [...this.asks].slice(0, BATCH);
-    const crawlers = await Promise.all(batch.map(([, ask]) => this.deps.isCrawler(ask.subject)));
+    const crawlers = await Promise.all(batch.map(([, { ask }]) => this.deps.isCrawler(ask.subject)));
     const asked = batch.filter((_, at) => !crawlers[at]);
-    const outcomes = asked.length === 0 ? [] : await this.deps.book.ban(asked.map(([, ask]) => ask));
+    const outcomes = asked.length === 0 ? [] : await this.deps.book.ban(asked.map(([, { ask }]) => ask));
     for (const [at, { result }] of outcomes.entries()) {
       this.outcomes[result]++;
-      const ask = asked[at]![1];
-      if (ask.mode === 'enforce' && (result === 'made' || result === 'replaced')) this.remember(ask.subject);
+      const { ask, touched } = asked[at]![1];
+      if (ask.mode !== 'enforce' || (result !== 'made' && result !== 'replaced')) continue;
+      this.banned.add(subjectKey(ask.subject), touched, this.deps.nowMs());
     }
-    for (const [at, [key, ask]] of batch.entries()) {
+    for (const [at, [key, waiting]] of batch.entries()) {
       // A later ask about the same subject may have taken its place meanwhile.
-      if (this.asks.get(key) === ask) this.asks.delete(key);
+      if (this.asks.get(key) === waiting) this.asks.delete(key);
       if (crawlers[at] !== true) continue;
       this.tally.crawlers++;
     }
@@ -152,10 +152,5 @@ class Doing implements Acts {
       await this.deps.book.note(note);
       this.notes.shift();
     }
-  }
-
-  private remember(subject: Subject): void {
-    this.banned.isDue(subjectKey(subject), this.deps.nowMs());
-    this.matcher = undefined;
   }
 }

@@ -25,7 +25,7 @@ export type Evaluation = Readonly<{
 export type EvaluationDeps = Readonly<{
   listed: readonly Listed[];
   proposer: Proposer;
-  acts: Pick<Acts, 'add' | 'recent'>;
+  acts: Pick<Acts, 'add' | 'earlier'>;
   onTrouble: Trouble;
 }>;
 
@@ -39,8 +39,9 @@ export function createEvaluation({ listed, proposer, acts, onTrouble }: Evaluati
       const parts = partitions.map((partition) => partition.parts[at]!);
       const found = detector.evaluate(parts, newest(partitions));
       detections.set(detector.name, found.length);
-      for (const detection of found) {
-        acts.add(proposer.propose({ detection, settings, good: good(), recent: acts.recent() }));
+      for (const one of found) {
+        const detection = { ...one, confidence: twoDigits(one.confidence) };
+        acts.add(proposer.propose({ detection, settings, good: good(), earlier: acts.earlier }));
       }
     } catch (error) {
       onTrouble(detector.name, error);
@@ -70,6 +71,9 @@ export function createEvaluation({ listed, proposer, acts, onTrouble }: Evaluati
     },
   };
 }
+
+/** Down, so that nobody is banned for a digit that is not shown; sums of tenths are a hair off. */
+const twoDigits = (confidence: number): number => Math.floor(confidence * 100 + 1e-6) / 100;
 
 /** Event time of the latest observation anywhere. */
 export function newest(partitions: readonly Partition[]): number {

@@ -70,7 +70,12 @@ export function createGoodSample(saved?: Saved, perMinute = PER_MINUTE): GoodSam
 }
 
 /** One request of the sample, and how many it stands for. */
-export type Weighed = Readonly<{ request: GoodRequest; weight: number }>;
+export type Weighed = Readonly<{
+  request: GoodRequest;
+  weight: number;
+  /** Start of its minute. */
+  atMs: number;
+}>;
 
 /** The good requests of all partitions in the quarter of an hour before `nowMs`. */
 export function joinSamples(samples: readonly GoodSample[], nowMs: number): Weighed[] {
@@ -87,7 +92,7 @@ export function joinSamples(samples: readonly GoodSample[], nowMs: number): Weig
       if (number <= oldest) continue;
       const bar = bars.get(number)!;
       for (const { hash, request } of kept) {
-        if (hash < bar) joined.push({ request, weight: BAR_OPEN / bar });
+        if (hash < bar) joined.push({ request, weight: BAR_OPEN / bar, atMs: number * MINUTE_MS });
       }
     }
   }

@@ -4,11 +4,13 @@
  */
 import { subjectKey, type BanMode } from '../controls/ban.js';
 import type { AuditEntry, BanAsk } from '../controls/ban-book-contract.js';
-import type { Matcher } from './blast.js';
-import { weighBlast, type Blast } from './blast.js';
+import type { Acts } from './acts.js';
+import { namesOf, touchedBy, weighBlast, type Blast } from './blast.js';
 import type { DetectorSettings } from './common.js';
 import type { Detection, Suspect } from './detector.js';
+import type { Touched } from './earlier.js';
 import type { Weighed } from './good-sample.js';
+import { createHeldNotes } from './held-notes.js';
 import { createRecent } from './recent.js';
 import type { Screen } from './screen.js';
 
@@ -22,11 +24,16 @@ export type Found = Readonly<{
   detection: Detection;
   settings: DetectorSettings;
   good: readonly Weighed[];
-  /** Whom the correlator banned within the window of the sample. */
-  recent: Matcher;
+  /** What bans within the window of the sample touched. */
+  earlier: Acts['earlier'];
 }>;
 
-export type Proposals = Readonly<{ asks: readonly BanAsk[]; notes: readonly Note[] }>;
+export type Proposals = Readonly<{
+  asks: readonly BanAsk[];
+  notes: readonly Note[];
+  /** Good requests that a ban touches, by the key of its subject; nothing where it is missing. */
+  touched: ReadonlyMap<string, Touched>;
+}>;
 
 export type ProposerOptions = Readonly<{
   staleMs: number;
@@ -42,8 +49,9 @@ export type Proposer = Readonly<{
   held(): Readonly<Record<Held, number>>;
 }>;
 
-const NOTE_EVERY_MS = 3_600_000;
-const NOTES_MAX = 10_000;
+const NOBODY: ReadonlyMap<string, Touched> = new Map();
+/** So many who are spared are told one by one. */
+const TOLD_MAX = 3;
 /** A subject is asked about again so often, since an operator may have lifted its ban meanwhile. */
 const ASK_EVERY_MS = 30_000;
 /** Asking again about the same one takes no room of the others. */
@@ -54,7 +62,7 @@ const REQUEST_IDS_MAX = 5;
 
 export function createProposer(options: ProposerOptions): Proposer {
   const { refuses, nowMs } = options;
-  const noted = createRecent(NOTE_EVERY_MS, NOTES_MAX);
+  const noted = createHeldNotes();
   const asked = createRecent(ASK_EVERY_MS, ASKED_MAX);
   const granted = createRecent(GRANT_MS, ASKED_MAX);
   const held: Record<Held, number> = { stale: 0, blast: 0, screen: 0, rate: 0 };
@@ -67,8 +75,9 @@ export function createProposer(options: ProposerOptions): Proposer {
     return ++minute.asks <= options.suspectsMax;
   }
 
-  function hold(why: Held, { detection, subject, text, count = 1 }: HoldBack): Note[] {
-    if (!noted.isDue(`${why} ${subject} ${detection.detector} ${detection.pattern}`, nowMs())) return [];
+  function hold(why: Held, { detection, subject, text, count = 1, about = [] }: HoldBack): Note[] {
+    const name = `${why} ${subject} ${detection.detector} ${detection.pattern}`;
+    if (!noted.isDue(name, about, nowMs())) return [];
     held[why] += count;
     return [
       {
@@ -93,24 +102,27 @@ export function createProposer(options: ProposerOptions): Proposer {
     return { left: left.sort((a, b) => b.evidence.count - a.evidence.count), notes };
   }
 
-  function guarded(
-    found: Found,
-    suspects: readonly Suspect[],
-  ): { passed: readonly Suspect[]; notes: Note[] } {
-    const { detection, good, recent } = found;
-    const blast = weighBlast({ detection, suspects, good, recent, shareMax: options.shareMax });
-    const heldBack = blast.passed.length === 0 ? suspects : blast.spared;
-    if (heldBack.length === 0) return { passed: blast.passed, notes: [] };
-    const whole = blast.passed.length === 0;
-    const notes = (whole ? heldBack.slice(0, 1) : heldBack).flatMap(({ subject }) =>
-      hold('blast', {
-        detection,
-        subject: whole ? detection.pattern : subjectKey(subject),
-        text: tell(blast, whole ? `${suspects.length} bans` : 'the ban', options.shareMax),
-        count: whole ? heldBack.length : 1,
-      }),
-    );
-    return { passed: blast.passed, notes };
+  function guarded(found: Found, suspects: readonly Suspect[]): Guarded {
+    const { detection, good, earlier } = found;
+    const own = new Set(namesOf(suspects));
+    const touched = earlier((name) => own.has(name));
+    const blast = weighBlast({ detection, suspects, good, earlier: touched, shareMax: options.shareMax });
+    const { passed } = blast;
+    const heldBack = passed.length === 0 ? suspects : blast.spared;
+    const counted = new Map(passed.map((one) => [subjectKey(one.subject), touchedBy(blast, one)]));
+    if (heldBack.length <= TOLD_MAX && passed.length > 0) {
+      const text = tell(blast, 'the ban', options.shareMax);
+      const notes = namesOf(heldBack).flatMap((subject) => hold('blast', { detection, subject, text }));
+      return { passed, notes, touched: counted };
+    }
+    const notes = hold('blast', {
+      detection,
+      subject: detection.pattern,
+      text: tell(blast, `${heldBack.length} bans`, options.shareMax),
+      count: heldBack.length,
+      about: namesOf(heldBack),
+    });
+    return { passed, notes, touched: counted };
   }
 
   return {
@@ -118,14 +130,21 @@ export function createProposer(options: ProposerOptions): Proposer {
     propose(found) {
       const { detection, settings } = found;
       const mode = modeOf(detection, settings);
-      if (mode === undefined || detection.suspects.length === 0) return { asks: [], notes: [] };
+      if (mode === undefined || detection.suspects.length === 0) return { asks: [], notes: [], touched: NOBODY };
       if (detection.lastSeenMs < nowMs() - options.staleMs) {
         const text = `too old to act on, last seen ${new Date(detection.lastSeenMs).toISOString()}`;
-        const count = detection.suspects.length;
-        return { asks: [], notes: hold('stale', { detection, subject: detection.pattern, text, count }) };
+        const about = namesOf(detection.suspects);
+        const notes = hold('stale', {
+          ...{ detection, subject: detection.pattern, text, about },
+          count: about.length,
+        });
+        return { asks: [], notes, touched: NOBODY };
       }
       const { left, notes } = screened(found);
-      const guard = mode === 'watch' ? { passed: left, notes: [] } : guarded(found, left);
+      const guard =
+        mode === 'watch' || left.length === 0
+          ? { passed: left, notes: [], touched: NOBODY }
+          : guarded(found, left);
       const asks: BanAsk[] = [];
       for (const suspect of guard.passed) {
         const name = `${mode} ${subjectKey(suspect.subject)}`;
@@ -139,12 +158,19 @@ export function createProposer(options: ProposerOptions): Proposer {
           notes.push(...hold('rate', { detection, subject: detection.pattern, text }));
         }
       }
-      return { asks, notes: [...notes, ...guard.notes] };
+      return { asks, notes: [...notes, ...guard.notes], touched: guard.touched };
     },
   };
 }
 
-type HoldBack = Readonly<{ detection: Detection; subject: string; text: string; count?: number }>;
+type HoldBack = Readonly<{
+  detection: Detection;
+  subject: string;
+  text: string;
+  count?: number;
+  /** All whom it is about, where `subject` is not one of them. */
+  about?: readonly string[];
+}>;
 
 /** A detector that only observes raises no score either. */
 function modeOf({ confidence }: Detection, { mode, banAt }: DetectorSettings): BanMode | undefined {
@@ -155,11 +181,18 @@ function modeOf({ confidence }: Detection, { mode, banAt }: DetectorSettings): B
 
 const actorOf = ({ detector }: Detection): string => `detector:${detector}`;
 
-function tell({ share, sampled, touched }: Blast, what: string, shareMax: number): string {
+type Guarded = Readonly<{
+  passed: readonly Suspect[];
+  notes: Note[];
+  touched: ReadonlyMap<string, Touched>;
+}>;
+
+function tell({ share, earlierShare, sampled, touched }: Blast, what: string, shareMax: number): string {
   const percent = (part: number): string => `${Math.round(part * 1000) / 10} %`;
   return (
-    `held back by the blast guard: with ${what}, ${percent(share)} of the good requests of the last ` +
-    `15 minutes would be touched (${touched} of ${sampled} sampled), more than ${percent(shareMax)}`
+    `held back by the blast guard: this detection would touch ${percent(share)} of the good requests of the ` +
+    `last 15 minutes (${touched} of ${sampled} sampled), earlier bans touched ${percent(earlierShare)}; ` +
+    `with ${what} that is more than ${percent(shareMax)}`
   );
 }
 

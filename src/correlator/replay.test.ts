@@ -47,6 +47,19 @@ t.test(
   },
 );
 
+t.test('who was banned is refused as long as the ban lasts, and counts for nothing meanwhile', async (test) => {
+  const day = replay();
+  const people = Array.from({ length: 90 }, (_, n) => observed({ n, ip: '203.0.113.9', at: n * 20_000 }));
+  // The ban lasts ten minutes; the attack goes on for twenty.
+  const events = [...people, ...logins('192.0.2.1', 1_200, 60_000)].sort((a, b) => a.timeMs - b.timeMs);
+  for (const [offset, content] of events.entries()) await day.take({ partition: 0, offset, content });
+  const { bans, stats } = await day.finish();
+  test.match(bans, [{ strikes: 1 }, { strikes: 2 }]);
+  test.ok(bans[1]!.sinceMs >= bans[0]!.untilMs, 'again only after the first has ended');
+  test.ok(stats.fates.banned > 1_000, `${stats.fates.banned}`);
+  test.equal(stats.fates.judged + stats.fates.banned, events.length);
+});
+
 t.test('the same events, the same report', async (test) => {
   const events = [...logins('192.0.2.1', 30), ...logins('192.0.2.2', 30)];
   const told: string[] = [];

@@ -1,13 +1,16 @@
 /**
  * Recorded decisions through the detectors, dry: time is that of the events, the book is a private one in
- * memory, and the report says what would have been banned when and why.
+ * memory, and the report says what would have been banned when and why. Whom it banned is refused from then
+ * on, as the gate would, for as long as the ban lasts: what was recorded of it meanwhile counts for nothing.
  */
 import type { Delivered } from '../bus/bus-contract.js';
 import type { Ban } from '../controls/ban.js';
 import type { AuditEntry, BanBook } from '../controls/ban-book-contract.js';
 import type { Clock } from '../core/clock.js';
+import type { Observation } from '../core/observation.js';
 import type { EngineDeps, EngineStats } from './engine.js';
 import { createEngine } from './engine.js';
+import { createMatcher, type Matcher } from './subject-matcher.js';
 
 /** One ban that would have been made; times are event times. */
 export type WouldBan = Ban;
@@ -42,11 +45,16 @@ export function createReplay(deps: ReplayDeps): Replay {
   const clock: Clock = { nowMs: () => (nowMs === -Infinity ? 0 : nowMs) };
   const book = deps.openBook(clock);
   const bans: WouldBan[] = [];
+  const blocklist = createBlocklist();
   const recording: Pick<BanBook, 'ban' | 'note'> = {
     note: (entry) => book.note(entry),
     async ban(asks) {
       const outcomes = await book.ban(asks);
-      for (const { result, ban } of outcomes) if (result === 'made' && ban !== undefined) bans.push(ban);
+      for (const { result, ban } of outcomes) {
+        if (ban === undefined || (result !== 'made' && result !== 'replaced')) continue;
+        if (result === 'made') bans.push(ban);
+        if (ban.mode === 'enforce') blocklist.add(ban);
+      }
       return outcomes;
     },
   };
@@ -59,7 +67,8 @@ export function createReplay(deps: ReplayDeps): Replay {
       firstMs = Math.min(firstMs ?? Infinity, content.timeMs);
       nowMs = Math.max(nowMs, content.timeMs);
     }
-    engine.take(delivered);
+    const isRefused = blocklist.refuses(content);
+    engine.take(isRefused ? { ...delivered, content: { ...content, refusal: 'ban' } } : delivered);
     // What an evaluation found is acted on before time goes on.
     if (engine.isActing()) return engine.settle().then(() => undefined);
   }
@@ -78,6 +87,34 @@ export function createReplay(deps: ReplayDeps): Replay {
       const stats = engine.stats();
       await engine.close();
       return { stats, bans, held, firstMs, lastMs: nowMs === -Infinity ? undefined : nowMs };
+    },
+  };
+}
+
+type Blocklist = Readonly<{
+  add(ban: Ban): void;
+  /** By event time. */
+  refuses(content: Delivered['content']): content is Observation;
+}>;
+
+function createBlocklist(): Blocklist {
+  let active: Ban[] = [];
+  let matcher: Matcher | undefined;
+  return {
+    add(ban) {
+      active.push(ban);
+      matcher = undefined;
+    },
+    refuses(content): content is Observation {
+      if (typeof content === 'string' || active.length === 0) return false;
+      for (;;) {
+        matcher ??= createMatcher(active.map(({ subject }) => subject));
+        const at = matcher.find(content);
+        if (at < 0) return false;
+        if (active[at]!.untilMs > content.timeMs) return content.timeMs >= active[at]!.sinceMs;
+        active = active.filter(({ untilMs }) => untilMs > content.timeMs);
+        matcher = undefined;
+      }
     },
   };
 }
