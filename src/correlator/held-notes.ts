@@ -16,8 +16,10 @@ const NAMES_MAX = 10_000;
 /** Of large crowds, those with the lowest hash stand for all. */
 const ABOUT_MAX = 256;
 
+type Told = Readonly<{ atMs: number; about: ReadonlySet<number> }>;
+
 export function createHeldNotes(): HeldNotes {
-  const told = new LRUCache<string, Readonly<{ atMs: number; about: ReadonlySet<number> }>>({ max: NAMES_MAX });
+  const told = new LRUCache<string, Told>({ max: NAMES_MAX });
   return {
     isDue(name, about, nowMs) {
       const last = told.get(name);

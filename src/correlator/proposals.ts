@@ -50,6 +50,7 @@ export type Proposer = Readonly<{
 }>;
 
 const NOBODY: ReadonlyMap<string, Touched> = new Map();
+const NOTHING: Proposals = { asks: [], notes: [], touched: NOBODY };
 /** So many who are spared are told one by one. */
 const TOLD_MAX = 3;
 /** A subject is asked about again so often, since an operator may have lifted its ban meanwhile. */
@@ -130,7 +131,7 @@ export function createProposer(options: ProposerOptions): Proposer {
     propose(found) {
       const { detection, settings } = found;
       const mode = modeOf(detection, settings);
-      if (mode === undefined || detection.suspects.length === 0) return { asks: [], notes: [], touched: NOBODY };
+      if (mode === undefined || detection.suspects.length === 0) return NOTHING;
       if (detection.lastSeenMs < nowMs() - options.staleMs) {
         const text = `too old to act on, last seen ${new Date(detection.lastSeenMs).toISOString()}`;
         const about = namesOf(detection.suspects);
