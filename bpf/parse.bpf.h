@@ -129,26 +129,13 @@ static __always_inline enum seen read_v6(struct facts *facts, const void *at, co
 	return SEEN_V6;
 }
 
-static __always_inline enum seen read_frame(struct facts *facts, const void *at, const void *end)
+static __always_inline bool is_tag(__u16 type)
 {
-	const struct ethhdr *ethernet = at;
+	return type == TAG_8021Q || type == TAG_8021AD;
+}
 
-	if ((const void *)(ethernet + 1) > end)
-		return SEEN_MALFORMED;
-	__u16 type = bpf_ntohs(ethernet->h_proto);
-
-	at += sizeof(*ethernet);
-#pragma unroll
-	for (int i = 0; i < TIDEGATE_VLAN_TAGS; i++) {
-		const struct vlan *vlan = at;
-
-		if (type != TAG_8021Q && type != TAG_8021AD)
-			break;
-		if ((const void *)(vlan + 1) > end)
-			return SEEN_MALFORMED;
-		type = bpf_ntohs(vlan->type);
-		at += sizeof(*vlan);
-	}
+static __always_inline enum seen read_network(struct facts *facts, __u16 type, const void *at, const void *end)
+{
 	switch (type) {
 	case ETH_P_IP:
 		return read_v4(facts, at, end);
@@ -156,11 +143,52 @@ static __always_inline enum seen read_frame(struct facts *facts, const void *at,
 		return read_v6(facts, at, end);
 	case ETH_P_ARP:
 		return SEEN_ARP;
-	case TAG_8021Q:
-	case TAG_8021AD:
-		return SEEN_DEEP_VLAN;
 	}
-	return SEEN_OTHER;
+	return is_tag(type) ? SEEN_DEEP_VLAN : SEEN_OTHER;
+}
+
+/*
+ * A function of its own, which the verifier looks at once: inline, it would go through all headers again for
+ * each number of VLAN tags before them. An enum seen.
+ */
+__noinline int read_behind_tags(struct xdp_md *ctx, struct facts *facts, __u32 offset, __u32 type)
+{
+	const void *at = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
+
+	if (!facts || offset > sizeof(struct ethhdr) + TIDEGATE_VLAN_TAGS * sizeof(struct vlan))
+		return SEEN_MALFORMED;
+	return read_network(facts, type, at + offset, end);
+}
+
+static __always_inline int read_tagged(struct xdp_md *ctx, struct facts *facts, __u16 type)
+{
+	const void *at = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
+	__u32 offset = sizeof(struct ethhdr);
+
+	at += sizeof(struct ethhdr);
+#pragma unroll
+	for (int i = 0; i < TIDEGATE_VLAN_TAGS && is_tag(type); i++) {
+		const struct vlan *vlan = at;
+
+		if ((const void *)(vlan + 1) > end)
+			return SEEN_MALFORMED;
+		type = bpf_ntohs(vlan->type);
+		at += sizeof(*vlan);
+		offset += sizeof(*vlan);
+	}
+	return read_behind_tags(ctx, facts, offset, type);
+}
+
+static __always_inline int read_frame(struct xdp_md *ctx, struct facts *facts)
+{
+	const void *end = (void *)(long)ctx->data_end;
+	const struct ethhdr *ethernet = (void *)(long)ctx->data;
+
+	if ((const void *)(ethernet + 1) > end)
+		return SEEN_MALFORMED;
+	__u16 type = bpf_ntohs(ethernet->h_proto);
+
+	return is_tag(type) ? read_tagged(ctx, facts, type) : read_network(facts, type, ethernet + 1, end);
 }
 
 #endif

@@ -290,9 +290,8 @@ static __always_inline void note(const struct facts *facts, __u64 bytes)
 static __always_inline __u32 judge(struct xdp_md *ctx, const struct tidegate_config *conf, __u64 bytes)
 {
 	struct facts facts = {};
-	enum seen seen = read_frame(&facts, (void *)(long)ctx->data, (void *)(long)ctx->data_end);
 
-	switch (seen) {
+	switch (read_frame(ctx, &facts)) {
 	case SEEN_V4:
 		note(&facts, bytes);
 		return judge_v4(conf, &facts, bytes);

@@ -9,7 +9,7 @@ import { BPF_FOLDER } from './try-out.js';
 
 const FLOOD = join(BPF_FOLDER, 'build/xdp-flood');
 const SOURCES = 200;
-const SECONDS = '2';
+const SECONDS = '1';
 
 function missing(): string | false {
   if (wireMissing !== false) return wireMissing;
