@@ -10,6 +10,7 @@ import { subjectKey, subjectOf, type Ban } from './ban.js';
 import type { BanFeed, FeedChange } from './ban-feed-contract.js';
 import { asBan, parsed } from './ban-json.js';
 import { NO_ENTRY } from './judge-ask.js';
+import type { Holding, Written } from './book-journal.js';
 import type { Keepable } from './keep-book.js';
 import type { BookState } from './memory-book.js';
 import type { BookMark, RedisBook } from './redis-book.js';
@@ -85,7 +86,7 @@ class Following implements Follower {
   private seenMs = -1;
   private sweptMs = 0;
   private skew = 0;
-  private written = (): void => undefined;
+  private written: (written: Written) => void = () => undefined;
   private failing = false;
   private closed = false;
 
@@ -133,7 +134,13 @@ class Following implements Follower {
     );
   }
 
-  onWrite(work: () => void): void {
+  of(key: string): Holding {
+    const pardonMs = this.liftings.get(key);
+    const entry = pardonMs === undefined ? undefined : { ...NO_ENTRY, pardonMs };
+    return { ban: this.held.get(key), entry, forgetMs: this.deps.clock.nowMs() + LIFTED_MS };
+  }
+
+  onWrite(work: (written: Written) => void): void {
     this.written = work;
   }
 
@@ -280,6 +287,7 @@ class Following implements Follower {
   private remember(key: string, liftedMs: number): void {
     this.liftings.delete(key);
     this.liftings.set(key, liftedMs);
+    this.written({ key });
     const oldest = this.liftings.size > LIFTED_MAX ? this.liftings.keys().next().value : undefined;
     if (oldest !== undefined) this.liftings.delete(oldest);
   }
@@ -298,7 +306,8 @@ class Following implements Follower {
   }
 
   private tell(change: FeedChange): void {
-    this.written();
+    const subject = change.kind === 'added' ? change.ban.subject : change.subject;
+    this.written({ key: subjectKey(subject) });
     for (const listener of this.listeners) listener(change);
   }
 

@@ -9,6 +9,7 @@ import { subjectKey, type Ban, type Subject } from './ban.js';
 import type { AuditEntry, BanAsk, BanBook, BanOutcome } from './ban-book-contract.js';
 import { bounded, cut } from './ban-json.js';
 import type { BanFeed, FeedChange } from './ban-feed-contract.js';
+import type { Written } from './book-journal.js';
 import type { Keepable } from './keep-book.js';
 import { CLASSES, classOf, forgottenMs, judgeAsk, NO_ENTRY } from './judge-ask.js';
 import type { BanRules, LedgerEntry } from './judge-ask.js';
@@ -55,7 +56,7 @@ export function createMemoryBook({ clock, rules, newId = newBanId }: MemoryBookD
   const audit: AuditEntry[] = [];
   const listeners = new Set<(change: FeedChange) => void>();
   const counts = { gaveWay: 0, full: 0 };
-  let onWrite = (): void => undefined;
+  let onWrite: (written: Written) => void = () => undefined;
   let version = 0;
   let sweptMs = -Infinity;
 
@@ -65,7 +66,7 @@ export function createMemoryBook({ clock, rules, newId = newBanId }: MemoryBookD
   };
   const write = (entry: AuditEntry): void => {
     audit.push(entry);
-    onWrite();
+    onWrite({ audit: entry });
     const { audit: most } = rules();
     // Cut in bulk: an array moves as a whole.
     if (audit.length > most * 1.25) audit.splice(0, audit.length - most);
@@ -85,6 +86,7 @@ export function createMemoryBook({ clock, rules, newId = newBanId }: MemoryBookD
     if (victim === undefined) return false;
     shelf.drop(subjectKey(victim.subject));
     counts.gaveWay++;
+    onWrite({ key: subjectKey(victim.subject) });
     tell({ kind: 'removed', subject: victim.subject });
     return true;
   };
@@ -101,7 +103,7 @@ export function createMemoryBook({ clock, rules, newId = newBanId }: MemoryBookD
     const note = (untilMs: number): void => {
       const forgetMs = forgottenMs({ untilMs, nowMs, memory: at.rules.memory });
       ledger.put(key, verdict.entry, { forgetMs, most: at.rules.ledger });
-      onWrite();
+      onWrite({ key });
     };
     if (!('untilMs' in verdict)) {
       note(nowMs);
@@ -127,7 +129,7 @@ export function createMemoryBook({ clock, rules, newId = newBanId }: MemoryBookD
     const { memory, ledger: most } = rules();
     ledger.put(key, entry, { forgetMs: forgottenMs({ untilMs: nowMs, nowMs, memory }), most });
     shelf.drop(key);
-    onWrite();
+    onWrite({ key });
     if (ban === undefined) return undefined;
     write({ timeMs: nowMs, what: 'unban', subject: key, actor, reason, ban });
     tell({ kind: 'removed', subject });
@@ -172,6 +174,10 @@ export function createMemoryBook({ clock, rules, newId = newBanId }: MemoryBookD
       for (const [key, entry, forgetMs] of state.ledger)
         ledger.put(key, entry, { forgetMs, most: rules().ledger });
       audit.push(...state.audit.slice(-rules().audit));
+    },
+    of(key) {
+      const [entry, forgetMs = 0] = ledger.row(key) ?? [];
+      return { ban: shelf.get(key), entry, forgetMs };
     },
     onWrite: (work) => void (onWrite = work),
     stats: () => ({ ...counts, version, forgotten: ledger.forgotten() }),
@@ -221,6 +227,7 @@ function createLedger() {
   let forgotten = 0;
   return {
     forgotten: () => forgotten,
+    row: (key: string) => entries.get(key),
     get(key: string, nowMs: number): LedgerEntry | undefined {
       const [entry, forgetMs] = entries.get(key) ?? [undefined, 0];
       return forgetMs > nowMs ? entry : undefined;
