@@ -18,6 +18,8 @@ const PLAIN: readonly [name: string, help: string, read: (stats: SourceStats) =>
   ['bans_forgotten', 'Subjects whose earlier bans were forgotten for want of room.', ({ forgotten }) => forgotten],
 ];
 
+const STATES = new Set(['bans_followed_version', 'bans_age_seconds']);
+
 export function banGauges(metrics: Metrics, desk: Pick<BanDesk, 'active' | 'stats'>): void {
   metrics.gauges('bans_active', {
     help: 'Bans in force, by mode.',
@@ -25,7 +27,8 @@ export function banGauges(metrics: Metrics, desk: Pick<BanDesk, 'active' | 'stat
     read: () => Object.entries(desk.active()),
   });
   for (const [name, help, read] of PLAIN) {
-    metrics.gauge(name, help, () => {
+    const open = STATES.has(name) ? metrics.gauge : metrics.counter;
+    open(name, help, () => {
       const stats = desk.stats();
       return stats === undefined ? 0 : read(stats);
     });

@@ -62,16 +62,25 @@ function ofDetectors(key: 'entries' | 'dropped' | 'failures'): ReadAll {
   return ({ engine }) => Object.fromEntries(engine.detectors.map((each) => [each.name, each[key]]));
 }
 
-/** `view`: undefined where there is no correlator now; the series are empty then. */
+/** Those that only go up while one correlator runs. */
+const COUNTS = new Set([
+  ...['taken', 'rebalances', 'settle_failures', 'bus_given_up', 'evaluations', 'state_saves', 'state_outrun'],
+  ...['book_failures', 'crawlers_spared', 'lost', 'events', 'rejected', 'bans', 'held_back'],
+  ...['detector_dropped', 'detector_failures'],
+]);
+
+/** `view`: undefined where there is no correlator now; then there are no series either. */
 export function correlatorGauges(metrics: Metrics, view: () => CorrelatorView | undefined): void {
   for (const [name, help, read] of PLAIN) {
-    metrics.gauge(`correlator_${name}`, help, () => {
+    const open = COUNTS.has(name) ? metrics.counter : metrics.gauge;
+    open(`correlator_${name}`, help, () => {
       const now = view();
-      return now === undefined ? 0 : read(now);
+      return now && read(now);
     });
   }
   for (const [name, label, help, read] of LABELLED) {
-    metrics.gauges(`correlator_${name}`, {
+    const open = COUNTS.has(name) ? metrics.counters : metrics.gauges;
+    open(`correlator_${name}`, {
       help,
       label,
       read: () => {

@@ -74,11 +74,12 @@ export function publishingGauges(metrics: Metrics, publishing: Publishing): void
   const gauges: readonly [name: string, help: string, read: (stats: PublisherStats) => number][] = [
     ['bus_queued', 'Decision events that wait for the bus.', ({ queued }) => queued],
     ['bus_queued_bytes', 'Their size.', ({ queuedBytes }) => queuedBytes],
-    ['bus_delivered', 'Decision events that the bus took.', ({ delivered }) => delivered],
     ['bus_connected', 'Workers that the bus takes events from.', ({ connected }) => Number(connected)],
   ];
   for (const [name, help, read] of gauges) metrics.gauge(name, help, () => read(publishing.stats()));
-  metrics.gauges('bus_dropped', {
+  const delivered = (): number => publishing.stats().delivered;
+  metrics.counter('bus_delivered', 'Decision events that the bus took.', delivered);
+  metrics.counters('bus_dropped', {
     help: 'Decision events lost before the bus had them, by cause.',
     label: 'cause',
     read: () => Object.entries(publishing.stats().dropped),

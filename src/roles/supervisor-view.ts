@@ -79,15 +79,15 @@ function feedsOf(view: View): FeedView[] {
 
 function registerGauges(own: Metrics, view: View): void {
   const { counts, store } = view;
-  own.gauge('worker_restarts', 'Workers that died and were replaced.', () => counts.restarts);
-  own.gauge('worker_hangs', 'Workers killed since their event loop hung.', () => counts.hung);
+  own.counter('worker_restarts', 'Workers that died and were replaced.', () => counts.restarts);
+  own.counter('worker_hangs', 'Workers killed since their event loop hung.', () => counts.hung);
   own.gauge(
     'worker_requests_lost',
     'Requests last seen in flight in workers that died.',
     () => counts.lostInFlight,
   );
-  own.gauge('reloads', 'Configs taken over since the start.', () => counts.reloads);
-  own.gauge('reloads_refused', 'Reloads that left the running config in force.', () => counts.refusedReloads);
+  own.counter('reloads', 'Configs taken over since the start.', () => counts.reloads);
+  own.counter('reloads_refused', 'Reloads that left the running config in force.', () => counts.refusedReloads);
   own.gauge('limit_keys', 'Identities the counter store holds.', () => store.stats().keys);
   own.gauge(
     'limit_keys_evicted',

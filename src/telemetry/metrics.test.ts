@@ -145,3 +145,20 @@ t.test('a site that a reload brought is counted by its name', async (test) => {
   for (const site of ['other', 'blog', 'shop'])
     test.match(text, new RegExp(`site="${site}",[^}]*\\} 1\n`), site);
 });
+
+t.test('what others count is a counter, and what is not there has no series', async (test) => {
+  const metrics = open();
+  let count: number | undefined = 3;
+  metrics.counter('lost', 'x', () => count);
+  metrics.counters('rejected', { help: 'x', label: 'cause', read: () => [['late', count ?? 0]] });
+  metrics.gauge('connected', 'x', () => count && 1);
+  const read = async () => sumOf([overIpc(await metrics.snapshot()), overIpc(await metrics.snapshot())]);
+  for (const line of ['# TYPE tidegate_lost counter', 'tidegate_lost 6', 'tidegate_rejected{cause="late"} 6'])
+    test.ok((await read()).includes(line), line);
+  test.match(await read(), /^# TYPE tidegate_rejected counter$/m);
+  test.match(await read(), /^tidegate_connected 2$/m);
+  count = undefined;
+  test.notMatch(await read(), /^tidegate_(?:lost|connected)/m);
+  count = 4;
+  test.match(await read(), /^tidegate_lost 8$/m);
+});

@@ -11,7 +11,7 @@ export type MetricSets = Readonly<{ sites: readonly string[] }>;
 /** `getMetricsAsJSON`: survives IPC. */
 export type MetricSnapshot = Awaited<ReturnType<Registry['getMetricsAsJSON']>>;
 
-export type LabelledGauge = Readonly<{
+export type Labelled = Readonly<{
   help: string;
   label: string;
   read: () => readonly (readonly [label: string, value: number])[];
@@ -19,10 +19,13 @@ export type LabelledGauge = Readonly<{
 
 export type Metrics = {
   record(event: DecisionEvent): void;
-  /** Gauges that are read when asked: in flight, held bytes, dropped lines … */
-  gauge(name: string, help: string, read: () => number): void;
+  /** Gauges that are read when asked: in flight, held bytes …; undefined: there is no such thing now. */
+  gauge(name: string, help: string, read: () => number | undefined): void;
   /** The same with one label, from a set that the config closes; read gives label and value. */
-  gauges(name: string, about: LabelledGauge): void;
+  gauges(name: string, about: Labelled): void;
+  /** Counts that somebody else keeps, and that only go up: read like gauges, shown as counters. */
+  counter(name: string, help: string, read: () => number | undefined): void;
+  counters(name: string, about: Labelled): void;
   /** Sites that a reload brought; those that went stay, since their counters do. */
   addSites(names: readonly string[]): void;
   snapshot(): Promise<MetricSnapshot>;
@@ -71,31 +74,60 @@ export function createMetrics(config: MetricsConfig, sets: MetricSets): Metrics 
     addSites(names) {
       for (const name of names) if (sites.size < SITES_MAX) sites.add(name);
     },
+    ...readers(prefix, registry),
+    async snapshot() {
+      counters.settle();
+      return registry.getMetricsAsJSON();
+    },
+  };
+}
+
+/** Metrics whose values are read when somebody asks. */
+function readers(
+  prefix: string,
+  registry: Registry,
+): Pick<Metrics, 'gauge' | 'gauges' | 'counter' | 'counters'> {
+  const about = (name: string, help: string) => ({ name: `${prefix}${name}`, help, registers: [registry] });
+  return {
     gauge(name, help, read) {
       new Gauge({
-        name: `${prefix}${name}`,
-        help,
-        registers: [registry],
+        ...about(name, help),
         collect() {
-          this.set(read());
+          const value = read();
+          if (value === undefined) this.remove();
+          else this.set(value);
         },
       });
     },
     gauges(name, { help, label, read }) {
       new Gauge({
-        name: `${prefix}${name}`,
-        help,
+        ...about(name, help),
         labelNames: [label],
-        registers: [registry],
         collect() {
           this.reset();
           for (const [of, value] of read()) this.set({ [label]: of }, value);
         },
       });
     },
-    async snapshot() {
-      counters.settle();
-      return registry.getMetricsAsJSON();
+    counter(name, help, read) {
+      new Counter({
+        ...about(name, help),
+        collect() {
+          this.remove();
+          const value = read();
+          if (value !== undefined) this.inc(value);
+        },
+      });
+    },
+    counters(name, { help, label, read }) {
+      new Counter({
+        ...about(name, help),
+        labelNames: [label],
+        collect() {
+          this.reset();
+          for (const [of, value] of read()) this.inc({ [label]: of }, value);
+        },
+      });
     },
   };
 }
