@@ -46,7 +46,7 @@ export function whom(command: Command): Command {
     .requiredOption('-c, --config <file>', "the running gate's config file")
     .option('--session <value>', 'value of the session cookie')
     .option('--key <value>', 'API key')
-    .option('--ja4 <fingerprint>', 'TLS fingerprint, as events show it')
+    .option('--ja4 <fingerprint>', 'TLS fingerprint (JA4); without effect until events carry one')
     .option('--headers <hash>', 'header hash, as events show it')
     .option('--admin <url>', 'the admin listener, where it is not at admin.listen');
 }

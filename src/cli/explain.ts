@@ -6,7 +6,7 @@ import { readFile } from 'node:fs/promises';
 import type { Command } from 'commander';
 import { loadConfig } from '../config/load.js';
 import type { Config } from '../config/schema.js';
-import { canonicalAddress } from '../core/address.js';
+import { behindNat64, canonicalAddress } from '../core/address.js';
 import { Fault } from '../core/errors.js';
 import type { DecisionEvent } from '../core/event.js';
 import { openEngines } from './engines-once.js';
@@ -94,8 +94,9 @@ async function judgeNth(
   config: Config,
   { client, count, answer }: Options,
 ): Promise<Judged> {
-  const ip = canonicalAddress(client);
-  if (ip === undefined) throw new Fault('EXPLAIN_INPUT', { why: `--client ${client} is not an address` });
+  const given = canonicalAddress(client);
+  if (given === undefined) throw new Fault('EXPLAIN_INPUT', { why: `--client ${client} is not an address` });
+  const ip = behindNat64(given);
   // Time stands still while the earlier ones are counted, so that the nth is always judged alike.
   const nowMs = Date.now();
   const engines = await openEngines(config, { nowMs: () => nowMs });

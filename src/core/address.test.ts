@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 import ipaddr from 'ipaddr.js';
 import t from 'tap';
-import { canonicalAddress, createNetworkSet, formatNetwork, parseNetwork, prefixKey } from './address.js';
+import { behindNat64, canonicalAddress, createNetworkSet, formatNetwork } from './address.js';
+import { networkBehindNat64, parseNetwork, prefixKey } from './address.js';
 
 t.test('an address has one canonical text', (t) => {
   const cases: [text: string, wanted: string | undefined][] = [
@@ -121,5 +122,23 @@ t.test('every IPv6 address that can be written is read back', (t) => {
       return ipaddr.process(canonical).toNormalizedString() === wanted.toNormalizedString();
     }),
   );
+  t.end();
+});
+
+t.test('an address behind NAT64 is the IPv4 address it stands for, where that is asked', (t) => {
+  const wanted: Record<string, string> = {
+    '64:ff9b::c612:101': '198.18.1.1',
+    '64:ff9b::101': '0.0.1.1',
+    '64:ff9b:1::c612:101': '64:ff9b:1::c612:101',
+    '64:ff9b::1:c612:101': '64:ff9b::1:c612:101',
+    '2001:db8::1': '2001:db8::1',
+    '198.18.1.1': '198.18.1.1',
+  };
+  for (const [ip, folded] of Object.entries(wanted)) t.equal(behindNat64(ip), folded);
+  const network = (text: string) => networkBehindNat64(parseNetwork(text)!);
+  t.same(network('64:ff9b::198.18.1.1'), parseNetwork('198.18.1.1'));
+  t.same(network('64:ff9b::198.18.0.0/112'), parseNetwork('198.18.0.0/16'));
+  t.same(network('2001:db8::/48'), parseNetwork('2001:db8::/48'));
+  for (const wide of ['64:ff9b::/64', '64:ff9b::/32', '::/0']) t.equal(network(wide), undefined, wide);
   t.end();
 });

@@ -1,7 +1,7 @@
 /**
  * Network addresses in one canonical form: IPv4 in dotted decimal without leading zeros, IPv6 as RFC 5952
  * writes it, IPv4-mapped IPv6 (RFC 4291, 2.5.5.2) folded to IPv4. Nothing here throws, whatever the text.
- * Other embeddings of IPv4 (NAT64, 6to4) are addresses of their own and stay IPv6.
+ * Other embeddings of IPv4 (NAT64, 6to4) are addresses of their own and stay IPv6, unless `behindNat64` is asked.
  */
 import { LRUCache } from 'lru-cache';
 
@@ -150,6 +150,32 @@ function isMapped(groups: ArrayLike<number>): boolean {
 
 function mappedIpv4(groups: ArrayLike<number>): number {
   return (groups[6] ?? 0) * 65_536 + (groups[7] ?? 0);
+}
+
+/** `64:ff9b::` and the groups before the IPv4 address: the well-known prefix of RFC 6052, 2.1. */
+const NAT64_BITS = 96;
+const isNat64 = (groups: ArrayLike<number>): boolean =>
+  groups[0] === 0x64 && groups[1] === 0xff9b && !groups[2] && !groups[3] && !groups[4] && !groups[5];
+
+/** The IPv4 address that a canonical address in 64:ff9b::/96 stands for; any other comes back as it is. */
+export function behindNat64(ip: string): string {
+  if (!ip.startsWith('64:ff9b::') || !parseIpv6(ip, scratch) || !isNat64(scratch)) return ip;
+  return formatIpv4(mappedIpv4(scratch));
+}
+
+/**
+ * The same for networks. Undefined where one wider than /96 holds the whole prefix, and with it everybody
+ * behind NAT64.
+ */
+export function networkBehindNat64(network: Network): Network | undefined {
+  if (network.family === 4) return network;
+  const { groups, prefix } = network;
+  if (prefix >= NAT64_BITS && isNat64(groups)) {
+    const bits = prefix - NAT64_BITS;
+    return { family: 4, v4: maskIpv4(mappedIpv4(groups), bits), prefix: bits };
+  }
+  const all: Network = { family: 6, groups: [0x64, 0xff9b, 0, 0, 0, 0, 0, 0], prefix: NAT64_BITS };
+  return networkContains(network, all) ? undefined : network;
 }
 
 const keyMemos = new Map<number, LRUCache<string, string>>();

@@ -2,7 +2,7 @@
  * A request as somebody would have sent it, from what an operator knows of them: so that keys, hashes and
  * policies come out exactly as in the gate. The raw secrets go no further than the identities' own hashes.
  */
-import { canonicalAddress, prefixKey } from '../core/address.js';
+import { behindNat64, canonicalAddress, prefixKey } from '../core/address.js';
 import type { FieldReader, IdentityName } from '../core/identity.js';
 import type { RequestFacts } from '../core/request.js';
 import type { IdentityConfig } from './config.js';
@@ -26,8 +26,9 @@ export function claimedRequest(
   config: IdentityConfig,
   ipv6Prefix: number,
 ): Claimed | undefined {
-  const ip = claim.ip === undefined ? '0.0.0.0' : canonicalAddress(claim.ip);
-  if (ip === undefined) return undefined;
+  const given = claim.ip === undefined ? '0.0.0.0' : canonicalAddress(claim.ip);
+  if (given === undefined) return undefined;
+  const ip = behindNat64(given);
   const headers = new Map<string, string>();
   if (claim.session !== undefined) headers.set('cookie', `${config.session.cookie}=${claim.session}`);
   if (claim.key !== undefined) headers.set(config.apiKey.header.toLowerCase(), claim.key);

@@ -4,7 +4,7 @@
  * last hop that was one. Everything else a client may send about its own address is ignored and not passed
  * on.
  */
-import { canonicalAddress, prefixKey } from '../core/address.js';
+import { behindNat64, canonicalAddress, prefixKey } from '../core/address.js';
 import type { ClientFacts } from '../core/request.js';
 
 export type ClientSettings = Readonly<{
@@ -23,16 +23,18 @@ export function clientOf(
 ): ClientFacts {
   const peer = canonicalAddress(input.peer) ?? '0.0.0.0';
   const nearest = (input.proxied === undefined ? undefined : canonicalAddress(input.proxied)) ?? peer;
-  const ip =
+  const found =
     forwardedFor !== undefined && settings.trusted.has(nearest)
       ? walk(forwardedFor, nearest, settings)
       : nearest;
+  // Else all of IPv4, seen through a translator, would be one /64.
+  const ip = behindNat64(found);
   return {
     ip,
     key: prefixKey(ip, settings.ipv6Prefix),
     wideKey: prefixKey(ip, Math.min(WIDE_PREFIX, settings.ipv6Prefix)),
     peer,
-    viaProxy: ip !== peer,
+    viaProxy: found !== peer,
   };
 }
 

@@ -5,7 +5,7 @@
 import type { BanTarget } from '../admin/route.js';
 import type { Config } from '../config/schema.js';
 import type { Subject } from '../controls/ban.js';
-import { formatNetwork, maskGroups, parseNetwork, type Network } from '../core/address.js';
+import { formatNetwork, maskGroups, networkBehindNat64, parseNetwork, type Network } from '../core/address.js';
 import { Fault } from '../core/errors.js';
 import type { Identities } from '../core/identity.js';
 import { claimedRequest } from '../identity/claimed.js';
@@ -47,6 +47,18 @@ function networkTarget(text: string, ipv6Prefix: number): Target {
   if (network === undefined)
     throw unreadable(text, 'an address or network such as 203.0.113.9, 203.0.113.0/24 or 2001:db8::/48');
   const notes: string[] = [];
+  const meant = networkBehindNat64(network);
+  if (meant === undefined)
+    throw new Fault('BAN_REFUSED', {
+      why: `${formatNetwork(network)} holds everybody behind NAT64`,
+      remedy: 'name the IPv4 address, or 64:ff9b:: with it',
+    });
+  if (meant !== network)
+    notes.push(`${formatNetwork(network)} is how ${formatNetwork(meant)} looks behind NAT64, which is meant`);
+  return narrowed(meant, { ipv6Prefix, notes });
+}
+
+function narrowed(network: Network, { ipv6Prefix, notes }: { ipv6Prefix: number; notes: string[] }): Target {
   let wide = network;
   if (network.family === 6 && network.prefix > ipv6Prefix) {
     const groups = [...network.groups];
@@ -55,6 +67,23 @@ function networkTarget(text: string, ipv6Prefix: number): Target {
     notes.push(`a host moves freely in its /${ipv6Prefix}: all of ${formatNetwork(wide)} is meant`);
   }
   return { subject: { kind: 'network', value: formatNetwork(wide) }, network: wide, notes };
+}
+
+/** `t13d1516h2_8daaf6152771_b186095e22b6`, as FoxIO writes it. */
+const JA4 = /^[tqd](?:1[0-3]|s[23]|d[1-3]|00)[di]\d{4}[0-9a-zA-Z]{2}_[0-9a-f]{12}_[0-9a-f]{12}$/;
+/** As core/header-hash makes it. */
+const HEADER_HASH = /^[\w-]{16}$/;
+
+/**
+ * Throws BAN_REFUSED for a fingerprint that no request can have. Answers what else there is to say. Not for
+ * lifting: whatever is in the book can be lifted.
+ */
+export function checkForm({ kind, value }: Subject): readonly string[] {
+  if (kind === 'headers' && !HEADER_HASH.test(value))
+    throw unreadable(value, 'the 16 letters and digits of `headerHash` in an event');
+  if (kind !== 'ja4') return [];
+  if (!JA4.test(value)) throw unreadable(value, 'a JA4 fingerprint such as t13d1516h2_8daaf6152771_b186095e22b6');
+  return ['no event carries a JA4 fingerprint yet: until then this ban has no effect'];
 }
 
 export type Rules = Readonly<{

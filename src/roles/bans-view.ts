@@ -9,7 +9,7 @@ import { parseDuration } from '../core/schema.js';
 import { createIdentities } from '../identity/index.js';
 import { createUntouchable } from '../reputation/untouchable.js';
 import type { BanDesk } from './ban-desk.js';
-import { refuseHarm, targetOf, type Target } from './ban-target.js';
+import { checkForm, refuseHarm, targetOf, type Target } from './ban-target.js';
 import type { Log } from './engines.js';
 
 export type BansViewDeps = Readonly<{
@@ -38,7 +38,8 @@ export function bansView(deps: BansViewDeps): Pick<AdminState, 'bans' | 'banAudi
     banAudit: () => desk.book.audit(AUDIT_SHOWN),
     async ban(order, asker) {
       const target = targetOf(order, config(), identities());
-      const { subject, notes } = target;
+      const { subject } = target;
+      const notes = [...target.notes, ...checkForm(subject)];
       const durationMs = durationOf(order.for);
       await refuseIfHarmful(target, order, deps);
       const mode = order.observe ? 'observe' : 'enforce';
@@ -54,9 +55,14 @@ export function bansView(deps: BansViewDeps): Pick<AdminState, 'bans' | 'banAudi
     },
     async unban(given, { actor, peer, reason }) {
       const { subject } = targetOf(given, config(), identities());
-      const lifted = await desk.book.unban(subject, { actor: nameOf({ actor, peer }), reason });
+      const by = { actor: nameOf({ actor, peer }), reason };
+      let lifted = await desk.book.unban(subject, by);
+      const { bans } = lifted === undefined ? await inForce(desk) : { bans: [] };
+      // Somebody banned it in the very moment in which it was not.
+      if (bans.some((ban) => subjectKey(ban.subject) === subjectKey(subject)))
+        lifted = await desk.book.unban(subject, by);
       if (lifted === undefined) {
-        const remedy = await hintFor(subject, desk);
+        const remedy = hintFor(subject, bans);
         throw new Fault('UNBAN_NOTHING', { subject: subjectKey(subject), remedy });
       }
       const until = new Date(lifted.untilMs).toISOString();
@@ -107,12 +113,11 @@ async function refuseIfHarmful(
   }
 }
 
-async function hintFor({ kind, value }: Subject, desk: BansViewDeps['desk']): Promise<string> {
+function hintFor({ kind, value }: Subject, bans: readonly Ban[]): string {
   const network = kind === 'network' ? parseNetwork(value) : undefined;
-  const { bans } = await inForce(desk);
   const holder = bans.find(({ subject }) => {
     const other = subject.kind === 'network' && network ? parseNetwork(subject.value) : undefined;
-    return other !== undefined && networkContains(other, network!);
+    return subject.value !== value && other !== undefined && networkContains(other, network!);
   });
   if (holder === undefined) return '`tidegate bans` shows what is banned';
   return `it lies in ${holder.subject.value}, which is banned: lift that, or put ${value} on the allowlist`;
