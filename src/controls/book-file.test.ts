@@ -109,7 +109,8 @@ t.test('a torn line of a journal is a warning, and costs that line alone', async
   const book = newBook();
   await book.ban([told(60_000, { subject: network('192.0.2.1') })]);
   await saveBook(path, book.state(), 3);
-  const ban = (value: string) => JSON.stringify({ ban: { ...book.state().bans[0], subject: network(value) } });
+  const [first] = book.state().bans;
+  const ban = (value: string) => JSON.stringify({ ban: { ...first, subject: network(value) } });
   writeFileSync(`${path}.journal-2`, `${ban('192.0.2.66')}\n`);
   writeFileSync(`${path}.journal-3`, `${ban('192.0.2.2')}\n${ban('192.0.2.67').slice(0, 50)}`);
   writeFileSync(`${path}.journal-10`, `${ban('192.0.2.3')}\n{"lifted":"network:192.0.2.1"}\n`);

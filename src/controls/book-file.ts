@@ -41,7 +41,7 @@ export type LoadedBook = Readonly<{
   state: BookState | undefined;
   /** Lines that came from journals. */
   journalled: number;
-  /** What could not be believed: the file (which lies beside as `.damaged` from then on), lines of journals. */
+  /** What could not be believed: the file (`.damaged` from then on), lines of journals. */
   problems: readonly Fault[];
 }>;
 

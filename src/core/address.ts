@@ -1,7 +1,7 @@
 /**
  * Network addresses in one canonical form: IPv4 in dotted decimal without leading zeros, IPv6 as RFC 5952
  * writes it, IPv4-mapped IPv6 (RFC 4291, 2.5.5.2) folded to IPv4. Nothing here throws, whatever the text.
- * Other embeddings of IPv4 (NAT64, 6to4) are addresses of their own and stay IPv6, unless `behindNat64` is asked.
+ * Other embeddings of IPv4 (6to4, and NAT64 but for `behindNat64`) are addresses of their own, IPv6.
  */
 import { LRUCache } from 'lru-cache';
 
@@ -164,8 +164,8 @@ export function behindNat64(ip: string): string {
 }
 
 /**
- * The same for networks. Undefined where one wider than /96 holds the whole prefix, and with it everybody
- * behind NAT64.
+ * The same for networks. Undefined where one wider than /96, but not everything, holds the whole prefix, and
+ * with it everybody behind NAT64.
  */
 export function networkBehindNat64(network: Network): Network | undefined {
   if (network.family === 4) return network;
@@ -174,6 +174,7 @@ export function networkBehindNat64(network: Network): Network | undefined {
     const bits = prefix - NAT64_BITS;
     return { family: 4, v4: maskIpv4(mappedIpv4(groups), bits), prefix: bits };
   }
+  if (prefix === 0) return network;
   const all: Network = { family: 6, groups: [0x64, 0xff9b, 0, 0, 0, 0, 0, 0], prefix: NAT64_BITS };
   return networkContains(network, all) ? undefined : network;
 }

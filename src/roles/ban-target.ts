@@ -5,7 +5,8 @@
 import type { BanTarget } from '../admin/route.js';
 import type { Config } from '../config/schema.js';
 import type { Subject } from '../controls/ban.js';
-import { formatNetwork, maskGroups, networkBehindNat64, parseNetwork, type Network } from '../core/address.js';
+import { formatNetwork, maskGroups, networkBehindNat64, parseNetwork } from '../core/address.js';
+import type { Network } from '../core/address.js';
 import { Fault } from '../core/errors.js';
 import type { Identities } from '../core/identity.js';
 import { claimedRequest } from '../identity/claimed.js';
@@ -82,7 +83,8 @@ export function checkForm({ kind, value }: Subject): readonly string[] {
   if (kind === 'headers' && !HEADER_HASH.test(value))
     throw unreadable(value, 'the 16 letters and digits of `headerHash` in an event');
   if (kind !== 'ja4') return [];
-  if (!JA4.test(value)) throw unreadable(value, 'a JA4 fingerprint such as t13d1516h2_8daaf6152771_b186095e22b6');
+  if (!JA4.test(value))
+    throw unreadable(value, 'a JA4 fingerprint such as t13d1516h2_8daaf6152771_b186095e22b6');
   return ['no event carries a JA4 fingerprint yet: until then this ban has no effect'];
 }
 

@@ -27,15 +27,16 @@ t.test('an address behind NAT64 is banned as the IPv4 address it stands for', as
   const { ban, notes } = await view.ban({ address: '64:ff9b::198.18.1.1', ...order }, ANN);
   t.equal(subjectKey(ban.subject), 'network:198.18.1.1');
   t.match(notes, [/198\.18\.1\.1 looks behind NAT64/]);
-  await t.rejects(view.ban({ address: '64:ff9b::/64', ...order }, ANN), { message: /everybody behind NAT64/ });
-  await t.rejects(view.ban({ address: '64:ff9b::/96', ...order }, ANN), { message: /everybody/ });
+  const refused = { message: /everybody/ };
+  await t.rejects(view.ban({ address: '64:ff9b::/64', ...order }, ANN), refused);
+  await t.rejects(view.ban({ address: '64:ff9b::/96', ...order }, ANN), refused);
   await view.unban({ address: '64:ff9b::198.18.1.1' }, { ...ANN, reason: 'test' });
 });
 
 t.test('a fingerprint that no request can have is refused; one that none has yet is told', async (t) => {
   const { view, book } = open();
   for (const ja4 of ['nonsense', 't13d1516h2_8daaf6152771', 'x13d1516h2_8daaf6152771_b186095e22b6'])
-    await t.rejects(view.ban({ ja4, ...order }, ANN), { code: 'BAN_REFUSED', remedy: /JA4 fingerprint/ }, ja4);
+    await t.rejects(view.ban({ ja4, ...order }, ANN), { code: 'BAN_REFUSED', remedy: /JA4/ }, ja4);
   for (const headers of ['zzzz', 'sixteen letters!'])
     await t.rejects(view.ban({ headers, ...order }, ANN), { code: 'BAN_REFUSED' }, headers);
   const { notes } = await view.ban({ ja4: 't13d1516h2_8daaf6152771_b186095e22b6', ...order }, ANN);
