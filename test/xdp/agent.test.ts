@@ -4,6 +4,7 @@ import { renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
+import { COMPARE_EVERY } from '../../src/xdp/agent.js';
 import { Running, tidegate, until } from './agent-process.js';
 import {
   GATE4,
@@ -126,7 +127,7 @@ t.test(
 );
 
 t.test('H08: killed, it leaves the filter as it was; started again, it takes over', real, async (t) => {
-  const at = await bench(t);
+  const at = await bench(t, { every: '200ms' });
   ban(at, { net: BAD });
   const first = Running.tidegate(t, at.wire, ['xdp', '--config', at.config]);
   await first.says('XDP filter on');
@@ -245,10 +246,16 @@ async function tamper({ wire }: Bench): Promise<void> {
 }
 
 t.test('an interface that takes over the name gets the filter, and it is told', real, async (t) => {
-  const at = await bench(t);
-  ban(at, { net: BAD });
+  const at = await bench(t, { every: '200ms' });
+  writeFileSync(join(at.wire.folder, 'allow.txt'), `${GOOD}\n192.0.2.0/24\n2001:db8:9::9\n2001:db8:a::/48\n`);
+  const hourAhead = Date.now() + 3_600_000;
+  const timed = ['198.51.100.0/24', '2001:db8:1::7'].map((net) => ({ net, until: hourAhead }));
+  ban(at, { net: BAD }, { net: '2001:db8:2::/48' }, ...timed);
   const agent = Running.tidegate(t, at.wire, ['xdp', '--config', at.config]);
   await agent.says('XDP filter on');
+  const rounds = async (): Promise<number> => valueIn(await at.metrics(), 'tidegate_xdp_rounds_total');
+  t.ok(await until(async () => (await rounds()) > 2 * COMPARE_EVERY), 'lists were compared');
+  t.equal(valueIn(await at.metrics(), 'tidegate_xdp_drifts_total'), 0, 'and nothing of any kind seemed off');
   const [file, ...rest] = at.wire.atGate;
   const ip = (...args: string[]): string => execFileSync(file, [...rest, 'ip', ...args], { encoding: 'utf8' });
   ip('link', 'set', INTERFACE, 'down');
@@ -257,7 +264,7 @@ t.test('an interface that takes over the name gets the filter, and it is told', 
   t.match(await agent.says('is not the interface that the filter is on'), { renamedTo: 'old0' });
   t.ok(await until(() => ip('link', 'show', 'dev', INTERFACE).includes('prog/xdp')), 'it is on the new one');
   t.notMatch(ip('link', 'show', 'dev', 'old0'), 'prog/xdp', 'and no longer on the old one');
-  t.ok(await until(async () => (await loaderOn(at.wire, 'driver').status())?.bans === 1), 'with its bans');
+  t.ok(await until(async () => (await loaderOn(at.wire, 'driver').status())?.bans === 4), 'with its bans');
 });
 
 const full = process.env['TIDEGATE_TEST_FULL'] === '1' ? skip : 'TIDEGATE_TEST_FULL=1 runs it';
