@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { duration, span } from '../core/schema.js';
 import { crawlersSection } from './crawler-list.js';
-import { failedLoginsSection } from './detectors/failed-logins.js';
+import { failedLoginsSection } from './detectors/login-config.js';
 import { nearLimitSection } from './detectors/near-limit.js';
 import { prefixRotationSection } from './detectors/prefix-rotation.js';
 import { rareAgentSection } from './detectors/rare-agent.js';

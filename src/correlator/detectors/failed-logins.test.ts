@@ -9,7 +9,8 @@ import {
   stuffing,
   together,
 } from '../testing/index.js';
-import { createFailedLogins, failedLoginsSection } from './failed-logins.js';
+import { createFailedLogins } from './failed-logins.js';
+import { failedLoginsSection } from './login-config.js';
 import { follow, play, reopened } from './testing.js';
 
 const config = failedLoginsSection.parse({});

@@ -2,11 +2,13 @@
  * Which addresses that fail belong together: more of them than people would be, and alike in what they do.
  * People's part follows from how many got in: some give up, fewer with each attempt.
  */
-import type { FailedLoginsConfig } from './failed-logins.js';
+import type { FailedLoginsConfig } from './login-config.js';
 import { keepsSession } from './login-attempts.js';
 import type { Sighting } from './sighting.js';
+import { bitCount } from './user-bits.js';
 
-export type Failing = Readonly<{ key: string; failed: Sighting; trait: number }>;
+/** `users`: bits of those it tried. */
+export type Failing = Readonly<{ key: string; failed: Sighting; trait: number; users: number }>;
 
 export type Crowd = Readonly<{
   members: readonly Failing[];
@@ -25,6 +27,10 @@ const LEVEL_MAX = 1024;
 const CROWD_PART = 4;
 /** From here on a way of asking is that of the crowd. */
 const CROWD_SHARE = 0.6;
+/** Fewer addresses are enough where each fails so many times more often, with many users. */
+const HEAVY_FACTOR = 10;
+const HEAVY_PART = 0.25;
+const HEAVY_USERS = 3;
 /** So many times the addresses where each fails only once or twice. */
 const FEW_FACTOR = 10;
 
@@ -41,7 +47,17 @@ export function findCrowd(limits: Limits, failing: readonly Failing[], accepted:
     const members = alike(left, commonTrait(left));
     return members.length < addresses ? undefined : { members, level, needed, few: false };
   }
-  return few(limits, failing, accepted);
+  return heavy(limits, failing) ?? few(limits, failing, accepted);
+}
+
+/** A few addresses that do nothing else. */
+function heavy({ failures, addresses }: Limits, failing: readonly Failing[]): Crowd | undefined {
+  const level = failures * HEAVY_FACTOR;
+  const needed = Math.max(2, Math.ceil(addresses * HEAVY_PART));
+  const members = failing.filter(
+    ({ failed, users }) => failed.count >= level && bitCount(users) >= HEAVY_USERS,
+  );
+  return members.length < needed ? undefined : { members, level, needed, few: false };
 }
 
 const peopleAt = ({ peopleShare, failures }: Limits, level: number, accepted: number): number =>
