@@ -14,7 +14,7 @@ import { writeNginxConfig } from './nginx.js';
 const run = promisify(execFile);
 const ROUNDS = Number(process.env['ROUNDS'] ?? 5);
 const SECONDS = Number(process.env['SECONDS_EACH'] ?? 4);
-const PORTS = { origin: 19080, bare: 19081, nginx: 19082, gate: 19083, admin: 19084 };
+const PORTS = { origin: 19080, bare: 19081, nginx: 19082, gate: 19083, admin: 19084, quiet: 19085 };
 const root = path.resolve(import.meta.dirname, import.meta.dirname.includes('/dist/') ? '../..' : '..');
 const folder = mkdtempSync(path.join(tmpdir(), 'tidegate-bench-'));
 const children: ChildProcess[] = [];
@@ -104,19 +104,19 @@ async function load({ port, process: subject }: Subject, script: string, seconds
 const median = (values: number[]): number =>
   [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)] ?? NaN;
 
-function gateConfig(): string {
-  const file = path.join(folder, 'gate.yaml');
+function gateConfig(port: number, rest: string): string {
+  const file = path.join(folder, `gate-${port}.yaml`);
   // All six stages as shipped; limits wide enough that none of them answers.
   writeFileSync(
     file,
-    `listen: "127.0.0.1:${PORTS.gate}"
+    `listen: "127.0.0.1:${port}"
 workers: 1
 sites: [{ name: bench, hosts: ["*"], upstreams: ["http://127.0.0.1:${PORTS.origin}"] }]
 limits:
   policies:
     - { name: ingress, match: { path: "/**" }, by: [ip], limit: 1000000/1s }
-log: { file: ${path.join(folder, 'gate.log')} }
-admin: { listen: "127.0.0.1:${PORTS.admin}" }
+log: { file: ${path.join(folder, `gate-${port}.log`)} }
+${rest}
 `,
   );
   return file;
@@ -135,16 +135,21 @@ async function startAll(): Promise<Subject[]> {
     UPSTREAM: `http://127.0.0.1:${PORTS.origin}`,
   });
   const main = path.join(root, 'dist/src/main.js');
-  const gate = start(0, process.execPath, [main, 'serve', '--config', gateConfig()]);
-  await Promise.all([PORTS.origin, PORTS.nginx, PORTS.bare, PORTS.gate].map(untilOpen));
+  const serve = (port: number, rest: string): ChildProcess =>
+    start(0, process.execPath, [main, 'serve', '--config', gateConfig(port, rest)]);
+  const gate = serve(PORTS.gate, `admin: { listen: "127.0.0.1:${PORTS.admin}" }`);
+  const quiet = serve(PORTS.quiet, 'admin: { enabled: false }\ncorrelator: { enabled: false }');
+  await Promise.all([PORTS.origin, PORTS.nginx, PORTS.bare, PORTS.gate, PORTS.quiet].map(untilOpen));
   return [
     { name: 'plain nginx', port: PORTS.nginx, process: plain },
     { name: BARE, port: PORTS.bare, process: bare },
-    { name: 'Tidegate', port: PORTS.gate, process: gate },
+    { name: GATE, port: PORTS.gate, process: gate },
+    { name: 'Tidegate without its correlator', port: PORTS.quiet, process: quiet },
   ];
 }
 
 const BARE = 'bare undici proxy';
+const GATE = 'Tidegate';
 const HEADINGS = ['requests/s', 'against bare', 'CPU µs a request', 'against bare', 'p50 µs', 'p99 µs'];
 
 function table(kind: string, seen: ReadonlyMap<string, readonly Figures[]>): string {
@@ -167,8 +172,34 @@ function table(kind: string, seen: ReadonlyMap<string, readonly Figures[]>): str
   return text;
 }
 
+type Lag = Readonly<{ seconds: number; lost: number }>;
+
+const LOOK_EVERY_MS = 250;
+const STILL_MS = 3_000;
+
+/** After a load: when the correlator took the last event, and what was lost on the way since the start. */
+async function lagOf(): Promise<Lag> {
+  const endedMs = performance.now();
+  let lastMs = endedMs;
+  let taken = -1;
+  let lost = 0;
+  while (performance.now() - lastMs < STILL_MS) {
+    const text = await (await fetch(`http://127.0.0.1:${PORTS.admin}/metrics`)).text();
+    const sum = (name: string): number =>
+      [...text.matchAll(new RegExp(`^tidegate_${name}(?:_total)?(?:\\{[^}]*\\})? ([\\d.e+]+)$`, 'gm'))]
+        .map(([, value]) => Number(value))
+        .reduce((total, value) => total + value, 0);
+    lost = sum('bus_dropped') + sum('correlator_bus_given_up');
+    if (sum('correlator_taken') > taken) lastMs = performance.now();
+    taken = Math.max(taken, sum('correlator_taken'));
+    await new Promise((resolve) => setTimeout(resolve, LOOK_EVERY_MS));
+  }
+  return { seconds: (lastMs - endedMs) / 1_000, lost };
+}
+
 async function main(): Promise<void> {
   const subjects = await startAll();
+  const lags: Lag[] = [];
   for (const [kind, script] of [
     ['GET', GET],
     ['JSON POST 1 KB', POST],
@@ -178,10 +209,16 @@ async function main(): Promise<void> {
       for (const subject of subjects) {
         const figures = await load(subject, script, round === 0 ? 2 : SECONDS);
         if (round > 0) seen.get(subject.name)?.push(figures);
+        if (subject.name === GATE) lags.push(await lagOf());
       }
     }
     process.stdout.write(table(kind, seen));
   }
+  const longest = Math.max(...lags.map(({ seconds }) => seconds));
+  const lost = lags.at(-1)?.lost ?? NaN;
+  process.stdout.write(
+    `\nThe correlator took the last event at most ${longest.toFixed(1)} s after a load ended (its figures are up to a second old); ${lost} events lost.\n`,
+  );
 }
 
 main()
