@@ -4,10 +4,21 @@
  */
 import type { DecisionEvent } from '../core/event.js';
 import { observationOf } from '../core/observation.js';
-import { packObservation, type PackedObservation } from '../core/packed-observation.js';
+import { packObservation } from '../core/packed-observation.js';
 
-/** Topic of the line to the supervisor; the body is a list of packed observations. */
+/** Topic of the line to the supervisor; the body is a `ObservationBatch`. */
 export const OBSERVATIONS_TOPIC = 'correlator.observations';
+
+/** How many, and the packed observations, one a line. */
+export type ObservationBatch = readonly [count: number, lines: string];
+
+/** The batch in what came over the line; undefined for anything else. */
+export function asObservationBatch(body: unknown): ObservationBatch | undefined {
+  if (!Array.isArray(body) || body.length !== 2) return undefined;
+  const [count, lines] = body as unknown[];
+  if (typeof count !== 'number' || !(count > 0) || typeof lines !== 'string') return undefined;
+  return [count, lines];
+}
 
 export type ObservationQueue = Readonly<{
   push(event: DecisionEvent): void;
@@ -27,11 +38,12 @@ type Options = Readonly<{
 }>;
 
 export function createObservations(
-  send: (batch: readonly PackedObservation[]) => boolean,
+  send: (batch: ObservationBatch) => boolean,
   options: Options = {},
 ): ObservationQueue {
   const { batch = 100, everyMs = 100, perSecondMax = 300 } = options;
-  let waiting: PackedObservation[] = [];
+  let lines = '';
+  let waiting = 0;
   let dropped = 0;
   let timer: NodeJS.Timeout | undefined;
   let second = 0;
@@ -39,17 +51,18 @@ export function createObservations(
   const flush = (): void => {
     clearTimeout(timer);
     timer = undefined;
-    if (waiting.length === 0) return;
-    const full = waiting;
-    waiting = [];
+    if (waiting === 0) return;
+    const full: ObservationBatch = [waiting, lines];
+    [waiting, lines] = [0, ''];
     const now = Math.floor(performance.now() / 1_000);
     if (now !== second) [second, sent] = [now, 0];
-    if (++sent > perSecondMax || !send(full)) dropped += full.length;
+    if (++sent > perSecondMax || !send(full)) dropped += full[0];
   };
   return {
     push(event) {
-      waiting.push(packObservation(observationOf(event)));
-      if (waiting.length >= batch) flush();
+      const line = packObservation(observationOf(event));
+      lines = waiting === 0 ? line : `${lines}\n${line}`;
+      if (++waiting >= batch) flush();
       else timer ??= setTimeout(flush, everyMs).unref();
     },
     flush,

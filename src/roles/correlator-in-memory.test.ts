@@ -27,7 +27,7 @@ t.test('observations of workers reach the engine; a reload goes on where it was'
     const batch = Array.from({ length: count }, (_, n) =>
       packObservation(observed({ n: from + n, timeMs: now })),
     );
-    correlator.offer([...batch, 'no observation', null]);
+    correlator.offer([...batch, 'no observation', ''].join('\n'));
   };
   send(0, 100);
   const judged = (): number => correlator.view()?.engine.fates.judged ?? 0;

@@ -13,8 +13,8 @@ import { buildCorrelator, type BuiltCorrelator, type CorrelatorView } from './co
 import type { Log } from './engines.js';
 
 export type InMemoryCorrelator = Readonly<{
-  /** Packed observations of a worker; what is none is passed over. */
-  offer(batch: readonly unknown[]): void;
+  /** Packed observations of a worker, one a line; what is none is passed over. */
+  offer(lines: string): void;
   /** Starts, restarts or ends it as the config now says. Never rejects. */
   follow(): Promise<void>;
   /** Undefined where it does not run. */
@@ -74,10 +74,10 @@ export function createInMemoryCorrelator({ config, book, log }: Deps): InMemoryC
     return work;
   };
   return {
-    offer(batch) {
+    offer(lines) {
       if (bus === undefined) return;
-      for (const packed of batch) {
-        const observation = unpackObservation(packed);
+      for (const line of lines.split('\n')) {
+        const observation = unpackObservation(line);
         if (observation !== undefined) bus.offer(observation);
       }
     },

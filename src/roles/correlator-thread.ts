@@ -32,8 +32,8 @@ function run(port: NonNullable<typeof parentPort>): void {
   port.on('message', (message: ToThread) => {
     switch (message.kind) {
       case 'observations':
-        correlator?.offer(message.batch);
-        return tell({ kind: 'took', count: message.batch.length });
+        correlator?.offer(message.batch[1]);
+        return tell({ kind: 'took', count: message.batch[0] });
       case 'config':
         return follow(message.config);
       case 'answer':

@@ -6,7 +6,7 @@
 import { fileURLToPath } from 'node:url';
 import { Worker } from 'node:worker_threads';
 import { nextRestart } from '../cluster/backoff.js';
-import { OBSERVATIONS_TOPIC } from '../cluster/observations.js';
+import { asObservationBatch, OBSERVATIONS_TOPIC } from '../cluster/observations.js';
 import type { Config } from '../config/schema.js';
 import type { BanBook, BanOutcome } from '../controls/ban-book-contract.js';
 import type { Channel } from '../core/channel.js';
@@ -62,13 +62,14 @@ class Embedded implements EmbeddedCorrelator {
 
   attach(channel: Channel): void {
     channel.on(OBSERVATIONS_TOPIC, (body) => {
-      if (this.thread === undefined || !Array.isArray(body)) return;
-      if (this.underWay + body.length > this.deps.config().correlator.queueMax) {
-        this.dropped += body.length;
+      const batch = asObservationBatch(body);
+      if (this.thread === undefined || batch === undefined) return;
+      if (this.underWay + batch[0] > this.deps.config().correlator.queueMax) {
+        this.dropped += batch[0];
         return;
       }
-      this.underWay += body.length;
-      this.send({ kind: 'observations', batch: body as unknown[] });
+      this.underWay += batch[0];
+      this.send({ kind: 'observations', batch });
     });
   }
 

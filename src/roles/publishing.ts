@@ -52,7 +52,7 @@ function toSupervisor(channel: Channel): Publishing {
   let delivered = 0;
   const observations = createObservations((batch) => {
     const sent = channel.send(OBSERVATIONS_TOPIC, batch);
-    if (sent) delivered += batch.length;
+    if (sent) delivered += batch[0];
     return sent;
   });
   return {
