@@ -15,3 +15,6 @@ export const detectorShape = (banAt: number, mode: 'enforce' | 'observe' = 'enfo
 });
 
 export type DetectorSettings = Readonly<{ mode: 'enforce' | 'observe' | 'off'; banAt: number }>;
+
+/** A confidence as it is shown: two digits, so that what reads `0.80` is 0.8 where it is compared. */
+export const rounded = (confidence: number): number => Math.round(confidence * 100) / 100;

@@ -28,6 +28,8 @@ export type Profile = {
   lastMs: number;
   /** Pages, not assets. */
   count: number;
+  /** Of them, those that changed something: logins, orders, forms that were taken. */
+  acts: number;
   last: number;
   beforeLast: number;
   grams: Uint16Array | undefined;
@@ -44,6 +46,7 @@ export function createProfile({ site, user, timeMs }: Observation): Profile {
     firstMs: timeMs,
     lastMs: timeMs,
     count: 0,
+    acts: 0,
     last: 0,
     beforeLast: 0,
     grams: undefined,
@@ -58,6 +61,7 @@ export function addRequest(profile: Profile, observation: Observation, route: Ro
   if (timeMs > profile.lastMs) profile.lastMs = timeMs;
   else if (timeMs < profile.firstMs) profile.firstMs = timeMs;
   profile.count += 1;
+  if (isAct(observation)) profile.acts += 1;
   profile.user ??= observation.user;
   if (profile.requestIds.length < REQUEST_IDS) profile.requestIds.push(requestId);
   addFrom(profile, observation);
@@ -74,6 +78,9 @@ export function addRequest(profile: Profile, observation: Observation, route: Ro
   profile.beforeLast = profile.last;
   profile.last = now;
 }
+
+const isAct = ({ method, status }: Observation): boolean =>
+  method !== 'GET' && method !== 'HEAD' && method !== 'OPTIONS' && status >= 200 && status < 400;
 
 function hashOf(first: number, second: number, third: number): number {
   let hash = Math.imul(first ^ 0x9e3779b1, 0x85ebca6b);
@@ -99,11 +106,11 @@ function networkOf(key: string, asn: number | undefined): string {
 }
 
 export function writeProfile(profile: Profile): Row {
-  const { site, user, firstMs, lastMs, count, last, beforeLast, grams, paths } = profile;
+  const { site, user, firstMs, lastMs, count, acts, last, beforeLast, grams, paths } = profile;
   return [
     site,
     user ?? null,
-    [firstMs, lastMs, count, last, beforeLast],
+    [firstMs, lastMs, count, last, beforeLast, acts],
     grams === undefined ? null : Array.from(grams),
     paths === undefined ? null : writePathBits(paths),
     profile.requestIds,
@@ -113,13 +120,14 @@ export function writeProfile(profile: Profile): Row {
 
 export function readProfile(row: Row): Profile {
   const [site, user, numbers, grams, paths, requestIds, from] = row;
-  const [firstMs, lastMs, count, last, beforeLast] = listOf(numbers).map(numberOf);
+  const [firstMs, lastMs, count, last, beforeLast, acts] = listOf(numbers).map(numberOf);
   return {
     site: textOf(site),
     user: maybe(user, textOf),
     firstMs: numberOf(firstMs),
     lastMs: numberOf(lastMs),
     count: numberOf(count),
+    acts: numberOf(acts),
     last: numberOf(last),
     beforeLast: numberOf(beforeLast),
     grams: maybe(grams, readGrams),

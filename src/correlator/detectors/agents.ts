@@ -18,18 +18,21 @@ const PRECISION = 10;
 const BASELINE_MAX = 512;
 /** Counters that have faded to less say nothing. */
 const FORGOTTEN = 0.01;
-/** An agent with this share is everyday: it is only counted. */
+/** An agent with this share is everyday: it is only counted, unless it grows. */
 const EVERYDAY_SHARE = 0.02;
+/** So many times its usual addresses in a bucket, and at least so many, and it is looked at after all. */
+const GROWN = 5;
+const GROWN_MIN = 50;
+const LOOK_EVERY = 64;
 
 /** `named`: requests with a session or a key. */
 export type Source = { seen: Sighting; named: number };
 /** `closer` undefined: everyday, or the baseline is not there yet. */
-type Agent = {
-  requests: number;
-  addresses: HyperLogLog;
-  closer: { profile: Profile; sources: Map<string, Source> } | undefined;
-};
+type Closer = { profile: Profile; sources: Map<string, Source> };
+type Agent = { requests: number; addresses: HyperLogLog; closer: Closer | undefined };
 type Bucket = Map<string, Agent>;
+
+const newCloser = (): Closer => ({ profile: newProfile(), sources: new Map() });
 
 export type AgentsPart = DetectorPart & {
   readonly buckets: TimeBuckets<Bucket>;
@@ -106,18 +109,29 @@ export function openAgents(options: AgentsOptions, saved?: Saved): AgentsPart {
   });
   for (const [, bucket] of buckets.all()) for (const one of bucket.values()) sources += sourcesOf(one);
 
+  /** An everyday agent with far more addresses than usual: somebody may have taught it to us. */
+  function hasGrown({ addresses, requests }: Agent, { userAgent, timeMs }: Observation): boolean {
+    if (requests % LOOK_EVERY !== 0 || !isLearned(timeMs)) return false;
+    const elapsed = (timeMs - firstMs!) / bucketMs - options.buckets;
+    const weights = Math.min(elapsed, 1 / (1 - fading));
+    const usual = baseline.count(nameOf(userAgent)) / Math.max(1, weights);
+    return addresses.count() >= Math.max(GROWN_MIN, GROWN * usual);
+  }
+
+  const isLearned = (timeMs: number): boolean =>
+    firstMs !== undefined && timeMs - firstMs >= options.learnMs && baseline.total() > 0;
+
   function add(bucket: Bucket, { userAgent, timeMs }: Observation): Agent {
     if (bucket.size >= agentsMax) {
       const gone = thinOut(bucket);
       for (const one of gone) sources -= sourcesOf(one);
       dropped += gone.length;
     }
-    const learned = firstMs !== undefined && timeMs - firstMs >= options.learnMs && baseline.total() > 0;
     const everyday = baseline.count(nameOf(userAgent)) >= EVERYDAY_SHARE * baseline.total();
     const agent: Agent = {
       requests: 0,
       addresses: openHyperLogLog(PRECISION),
-      closer: !learned || everyday ? undefined : { profile: newProfile(), sources: new Map() },
+      closer: !isLearned(timeMs) || everyday ? undefined : newCloser(),
     };
     bucket.set(userAgent, agent);
     return agent;
@@ -135,6 +149,7 @@ export function openAgents(options: AgentsOptions, saved?: Saved): AgentsPart {
       const agent = bucket.get(seen.userAgent) ?? add(bucket, seen);
       agent.requests++;
       agent.addresses.add(seen.key);
+      if (agent.closer === undefined && hasGrown(agent, seen)) agent.closer = newCloser();
       const { closer } = agent;
       if (closer === undefined) return;
       noteRequest(closer.profile, seen);
@@ -202,9 +217,9 @@ function openBucket(saved: readonly z.output<typeof savedAgent>[]): Bucket {
   );
 }
 
-/** One agent over all parts and buckets. */
+/** One agent, or several versions of one family, over all parts and buckets. */
 export type Crowd = Readonly<{
-  agent: string;
+  agents: readonly string[];
   addresses: number;
   /** Its part of all addresses in the window, and what it and its family have normally. */
   share: number;
@@ -214,10 +229,14 @@ export type Crowd = Readonly<{
   sources: ReadonlyMap<string, Source>;
 }>;
 
-type Look = Readonly<{ sinceMs: number; addressesMin: number }>;
+type Look = Readonly<{ sinceMs: number; addressesMin: number; surge: number }>;
 
-/** Agents that are not everyday and may have `addressesMin` addresses in buckets begun after `sinceMs`. */
-export function gatherAgents(parts: readonly AgentsPart[], { sinceMs, addressesMin }: Look): Crowd[] {
+/**
+ * Agents that are not everyday, may have `addressesMin` addresses in buckets begun after `sinceMs`, and have
+ * `surge` times their normal share.
+ */
+export function gatherAgents(parts: readonly AgentsPart[], look: Look): Crowd[] {
+  const { sinceMs, addressesMin, surge } = look;
   const young = parts.flatMap(({ buckets }) => buckets.since(sinceMs).map(([, bucket]) => bucket));
   const sums = new Map<string, number>();
   let total = 0;
@@ -232,15 +251,41 @@ export function gatherAgents(parts: readonly AgentsPart[], { sinceMs, addressesM
     const all = parts.reduce((sum, part) => sum + of(part).total(), 0);
     return parts.reduce((sum, part) => sum + of(part).count(name), 0) / Math.max(1, all);
   };
-  return [...sums]
-    .filter(([, sum]) => sum >= addressesMin)
-    .flatMap(([agent, sum]) => {
-      const seen = young.flatMap((bucket) => bucket.get(agent) ?? []);
-      if (seen.every(({ closer }) => closer === undefined)) return [];
-      const normalShare = share(({ baseline }) => baseline, nameOf(agent));
-      const familyShare = share(({ families }) => families, nameOf(familyOf(agent)));
-      return [{ agent, share: sum / total, normalShare, familyShare, ...gather(seen) }];
-    });
+  const crowdOf = (agents: readonly string[], normal: number, family: number): Crowd[] => {
+    const sum = agents.reduce((all, agent) => all + sums.get(agent)!, 0);
+    if (sum < surge * normal * total) return [];
+    const seen = agents.flatMap((agent) => young.flatMap((bucket) => bucket.get(agent) ?? []));
+    if (seen.every(({ closer }) => closer === undefined)) return [];
+    return [{ agents, share: sum / total, normalShare: normal, familyShare: family, ...gather(seen) }];
+  };
+  const familyShare = (family: string): number => share(({ families }) => families, nameOf(family));
+  const big = [...sums].filter(([, sum]) => sum >= addressesMin);
+  const alone = big.flatMap(([agent]) =>
+    crowdOf([agent], share(({ baseline }) => baseline, nameOf(agent)), familyShare(familyOf(agent))),
+  );
+  const together = familiesOf(sums, addressesMin).flatMap(([family, agents]) =>
+    crowdOf(agents, familyShare(family), 0),
+  );
+  return [...alone, ...together];
+}
+
+const FAMILY_MAX = 100;
+
+/** Families whose versions together may have `addressesMin` addresses; those with most first. */
+function familiesOf(sums: ReadonlyMap<string, number>, addressesMin: number): [string, string[]][] {
+  const families = new Map<string, string[]>();
+  for (const agent of sums.keys()) {
+    const family = familyOf(agent);
+    const known = families.get(family);
+    if (known === undefined) families.set(family, [agent]);
+    else known.push(agent);
+  }
+  const sumOf = (agents: readonly string[]): number => agents.reduce((all, one) => all + sums.get(one)!, 0);
+  const most = (agents: string[]): string[] =>
+    agents.sort((a, b) => sums.get(b)! - sums.get(a)! || (a < b ? -1 : 1)).slice(0, FAMILY_MAX);
+  return [...families]
+    .filter(([, agents]) => agents.length > 1 && sumOf(agents) >= addressesMin)
+    .map(([family, agents]) => [family, most(agents)]);
 }
 
 function gather(seen: readonly Agent[]): Pick<Crowd, 'addresses' | 'profile' | 'sources'> {

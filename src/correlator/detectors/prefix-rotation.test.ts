@@ -96,6 +96,33 @@ function widget(lengthMs: number, elsewhere: number): Observation[] {
   return scene.sorted();
 }
 
+/** Phones of one carrier, one software for nearly all, no cookie: a pushed article, an app start, a box. */
+function phones(userAgent: string, each: number, path: (at: number) => string): Observation[] {
+  const scene = openScene('phones', span({ lengthMs: 25 * MINUTE }));
+  const agent = { userAgent, headers: 'one' };
+  for (let at = 0; at < 700; at++) {
+    const client = { ip: `2001:db8:a001:${(at * 40).toString(16)}::1`, asn: 64_520, agent, site: 'news' };
+    const startMs = START_MS + scene.dice.next() * 5 * MINUTE;
+    for (let turn = 0; turn < each; turn++)
+      scene.ask(client, startMs + turn * 5 * MINUTE, 'page', { path: path(at + turn) });
+  }
+  return scene.sorted();
+}
+
+t.test('phones that do what they are told are watched, not banned', async (test) => {
+  const android = 'Mozilla/5.0 (Linux; Android 10; K) Chrome/131.0.0.0 Mobile Safari/537.36';
+  const rows = [
+    ['a pushed article', phones(android, 1, (at) => `/news/article-${at % 9}`)],
+    ['an app start', phones('MyCarrier/5.1 CFNetwork/1568', 1, () => '/api/balance')],
+    ['boxes', phones('IspBox/2.0', 5, () => '/epg/now')],
+  ] as const;
+  for (const [name, traffic] of rows) {
+    const { detections } = play(detector, traffic);
+    test.equal(detections.length, 1, name);
+    test.ok(detections[0]!.confidence <= 0.7, name);
+  }
+});
+
 t.test('customers of carriers and providers are left alone', async (test) => {
   for (const [name, make] of Object.entries({ ...LOOK_ALIKES, background, innocents }))
     test.same(play(detector, make({ lengthMs: 10 * MINUTE, seed: 5 })).detections, [], name);

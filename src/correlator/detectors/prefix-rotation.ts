@@ -5,11 +5,11 @@
  */
 import { z } from 'zod';
 import { span } from '../../core/schema.js';
-import { detectorShape } from '../common.js';
+import { detectorShape, rounded } from '../common.js';
 import type { Detection, Detector, DetectorPart, GoodRequest } from '../detector.js';
 import type { Prefix, PrefixesPart } from './prefixes.js';
 import { gatherPrefixes, narrowest, networkOf, openPrefixes, prefixReader } from './prefixes.js';
-import { traitsOf, type Traits } from './profile.js';
+import { harmOf, traitsOf, WATCHED, type Traits } from './profile.js';
 import { suspectOf } from './sighting.js';
 
 export const prefixRotationSection = z
@@ -84,22 +84,25 @@ function judge(
   prefix: Prefix,
   tools: ReadonlyMap<string, number>,
 ): Detection | undefined {
-  const networks = prefix.networks.count();
+  // An estimate; but no network is there without a request.
+  const networks = Math.min(prefix.networks.count(), prefix.seen.count);
   if (networks < config.networks || prefix.seen.count > config.perNetwork * networks) return undefined;
   const traits = traitsOf(prefix.profile);
   if (!traits.anonymous || !byOneHand(traits, tools)) return undefined;
+  const harms = harmOf(prefix.profile, traits, networks);
   const { seen } = prefix;
   const value = narrowest(config.prefix, prefix);
   const suspect = suspectOf({ kind: 'network', value }, seen);
   return {
     detector: 'prefixRotation',
     pattern: `rotation inside ${networkOf(prefix.id, config.prefix)}`,
-    confidence: confidenceOf(traits, prefix),
+    confidence: rounded(Math.min(harms.length > 0 ? 0.99 : WATCHED, surenessOf(traits, prefix))),
     summary:
       `About ${networks} /64 networks of ${value} sent ${seen.count} requests, ` +
       `${(seen.count / networks).toFixed(1)} each (from ${config.networks} networks with at most ` +
       `${config.perNetwork} on it may be a rotation); no session lasted, ` +
-      `${traits.oneUrl ? `nearly all asked for ${traits.url}, ` : ''}with ${traits.agent || 'no user agent'}.`,
+      `${traits.oneUrl ? `nearly all asked for ${traits.url}, ` : ''}with ${traits.agent || 'no user agent'}. ` +
+      (harms.length > 0 ? `It did: ${harms.join('; ')}.` : 'It does no harm.'),
     counts: {
       networks,
       requests: seen.count,
@@ -123,10 +126,10 @@ function byOneHand(traits: Traits, tools: ReadonlyMap<string, number>): boolean 
   return traits.agentCount >= OWN_SHARE * (tools.get(traits.agent) ?? Infinity);
 }
 
-function confidenceOf(traits: Traits, { networks, visits, buckets }: Prefix): number {
+function surenessOf(traits: Traits, { networks, visits, buckets }: Prefix): number {
   const gone = buckets >= CHURN_BUCKETS && visits <= CHURN_MAX * networks.count();
   const signs = (traits.oneUrl ? 0.2 : 0) + (traits.failing ? 0.15 : 0) + (gone ? 0.2 : 0);
-  return Math.min(0.99, 0.6 + signs + (traits.oneHeader ? 0.05 : 0));
+  return 0.6 + signs + (traits.walking ? 0.1 : 0) + (traits.oneHeader ? 0.05 : 0);
 }
 
 /** What it gets with its software does not speak for it; another's session behind the same prefix does. */

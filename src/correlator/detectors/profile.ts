@@ -7,7 +7,7 @@ import { z } from 'zod';
 import type { Observation } from '../../core/observation.js';
 import { openHyperLogLog, type HyperLogLog } from '../../structures/hyper-log-log.js';
 import { textHash } from '../../structures/text-hash.js';
-import { templateOf } from '../route.js';
+import { isAsset, templateOf } from '../route.js';
 
 const SHAPES_MAX = 24;
 const NAMES_MAX = 8;
@@ -22,6 +22,16 @@ export type Profile = {
   /** Different sessions and keys. */
   identities: HyperLogLog;
   errors: number;
+  /** Not assets; `paths`: the different ones of them. */
+  pages: number;
+  paths: HyperLogLog;
+  /** Anything but GET, HEAD and OPTIONS, and those of them that failed. */
+  posts: number;
+  failedPosts: number;
+  /** Different names in what failed of them. */
+  users: HyperLogLog;
+  /** Refused by rules or score. */
+  refused: number;
   /** Kinds of URL, the first few; the rest counts in `requests` alone. */
   shapes: Map<number, Shape>;
   /** Orders of header fields, the first few. */
@@ -34,6 +44,12 @@ export const newProfile = (): Profile => ({
   identified: 0,
   identities: openHyperLogLog(SESSIONS_PRECISION),
   errors: 0,
+  pages: 0,
+  paths: openHyperLogLog(SESSIONS_PRECISION),
+  posts: 0,
+  failedPosts: 0,
+  users: openHyperLogLog(SESSIONS_PRECISION),
+  refused: 0,
   shapes: new Map(),
   headers: new Map(),
   agents: new Map(),
@@ -48,6 +64,12 @@ export function noteRequest(profile: Profile, seen: Observation): void {
     profile.identities.add(identity);
   }
   if (seen.status >= 400) profile.errors++;
+  if (seen.refusal === 'rules' || seen.refusal === 'score') profile.refused++;
+  if (!READS.has(method)) notePost(profile, seen);
+  if (!isAsset(path)) {
+    profile.pages++;
+    profile.paths.add(path);
+  }
   const hash = shapeOf(site, method, path);
   const shape = profile.shapes.get(hash);
   if (shape !== undefined) shape.count++;
@@ -55,6 +77,15 @@ export function noteRequest(profile: Profile, seen: Observation): void {
     profile.shapes.set(hash, { count: 1, sample: `${site} ${method} ${templateOf(path)}` });
   if (headerHash !== undefined) raise(profile.headers, headerHash, 1);
   raise(profile.agents, seen.userAgent, 1);
+}
+
+const READS = new Set(['GET', 'HEAD', 'OPTIONS']);
+
+function notePost(profile: Profile, { status, user }: Observation): void {
+  profile.posts++;
+  if (status < 400) return;
+  profile.failedPosts++;
+  if (user !== undefined) profile.users.add(user);
 }
 
 function raise(counts: Map<string, number>, name: string, by: number): void {
@@ -93,6 +124,12 @@ export function mergeProfile(into: Profile, other: Profile): void {
   into.identified += other.identified;
   into.identities.merge(other.identities);
   into.errors += other.errors;
+  into.pages += other.pages;
+  into.paths.merge(other.paths);
+  into.posts += other.posts;
+  into.failedPosts += other.failedPosts;
+  into.users.merge(other.users);
+  into.refused += other.refused;
   for (const [hash, { count, sample }] of other.shapes) {
     const known = into.shapes.get(hash);
     if (known !== undefined) known.count += count;
@@ -114,6 +151,10 @@ export type Traits = Readonly<{
   browser: boolean;
   /** One order of header fields; browsers have several, for pages and what belongs to them. */
   oneHeader: boolean;
+  /** Page after page of the site, hardly one twice: what many people ask for comes again and again. */
+  walking: boolean;
+  /** Different pages. */
+  pages: number;
   /** The software that most requests name. */
   agent: string;
   agentCount: number;
@@ -139,10 +180,48 @@ export function traitsOf(profile: Profile): Traits {
     failing: errors >= FAILING_SHARE * requests,
     browser: agent.startsWith('Mozilla/'),
     oneHeader: headerCount >= ONE_HEADER_SHARE * requests,
+    ...walkOf(profile),
     agent,
     agentCount,
   };
 }
+
+const PAGES_MIN = 50;
+const WALKED_SHARE = 0.3;
+/** Browsers of people load what belongs to a page. */
+const ASSETS_MAX = 0.2;
+
+function walkOf({ requests, pages, paths }: Profile): Pick<Traits, 'walking' | 'pages'> {
+  const different = Math.min(pages, paths.count());
+  const bare = requests - pages <= ASSETS_MAX * requests;
+  return { pages: different, walking: bare && different >= PAGES_MIN && different >= WALKED_SHARE * pages };
+}
+
+const POSTS_SHARE = 0.3;
+const POSTS_MIN = 20;
+const REFUSED_SHARE = 0.05;
+/** Names on each source from which they are tried out; a person has one. */
+const USERS_EACH = 1.2;
+
+/**
+ * What it does that harms, in words; empty: it looks odd and does nobody harm. Feeds, previews, updates and
+ * apps ask for little, again and again the same, and without a cookie; so what they send counts only where
+ * it fails with one name after the other. `sources`: addresses or networks that it came from.
+ */
+export function harmOf(profile: Profile, traits: Traits, sources: number): readonly string[] {
+  const { requests, posts, failedPosts, users, refused } = profile;
+  const many = posts >= Math.max(POSTS_MIN, POSTS_SHARE * requests);
+  const tries = failedPosts >= FAILING_SHARE * posts && users.count() >= USERS_EACH * sources;
+  const harms = [
+    [traits.walking, `${traits.pages} different pages`],
+    [many && (traits.browser || tries), `${posts} forms or logins`],
+    [refused >= Math.max(POSTS_MIN, REFUSED_SHARE * requests), `${refused} refused by rules`],
+  ] as const;
+  return harms.filter(([holds]) => holds).map(([, harm]) => harm);
+}
+
+/** The most that a pattern is believed that does no harm: it is watched. */
+export const WATCHED = 0.7;
 
 function top(counts: readonly (readonly [string, number])[]): readonly [string, number] {
   return counts.reduce((best, one) => (one[1] > best[1] ? one : best), ['', 0] as const);
@@ -158,6 +237,7 @@ export const savedProfile = z.tuple([
   z.array(z.tuple([z.number(), z.number(), z.string()])),
   counted,
   counted,
+  z.tuple([z.number(), z.string(), z.number(), z.number(), z.string(), z.number()]),
 ]);
 export type SavedProfile = z.output<typeof savedProfile>;
 
@@ -169,15 +249,30 @@ export const saveProfile = (profile: Profile): SavedProfile => [
   [...profile.shapes].map(([hash, { count, sample }]) => [hash, count, sample]),
   [...profile.headers],
   [...profile.agents],
+  [
+    profile.pages,
+    profile.paths.save(),
+    profile.posts,
+    profile.failedPosts,
+    profile.users.save(),
+    profile.refused,
+  ],
 ];
 
 export function openProfile(saved: SavedProfile): Profile {
-  const [requests, identified, identities, errors, shapes, headers, agents] = saved;
+  const [requests, identified, identities, errors, shapes, headers, agents, done] = saved;
+  const [pages, paths, posts, failedPosts, users, refused] = done;
   return {
     requests,
     identified,
     identities: openHyperLogLog(SESSIONS_PRECISION, identities),
     errors,
+    pages,
+    paths: openHyperLogLog(SESSIONS_PRECISION, paths),
+    posts,
+    failedPosts,
+    users: openHyperLogLog(SESSIONS_PRECISION, users),
+    refused,
     shapes: new Map(shapes.map(([hash, count, sample]) => [hash, { count, sample }])),
     headers: new Map(headers),
     agents: new Map(agents),

@@ -41,11 +41,11 @@ t.test('a tool over 2 500 addresses is found, with evidence', async (test) => {
   test.same(new Set(found!.suspects.map(({ subject }) => subject.value)), attackers);
   test.ok(found!.suspects.every(({ subject }) => subject.kind === 'network'));
   test.ok(Math.abs(found!.counts['addresses']! / 2_500 - 1) < 0.13);
-  test.match(found!.counts, { requests: 5_000, identified: 0, errors: 0, signs: 3 });
+  test.match(found!.counts, { requests: 5_000, identified: 0, errors: 0, signs: 4 });
   test.match(found!.summary, /^About \d+ addresses came with user agent .*: \d+ % of all, normally 0.00 % /);
   test.match(
     found!.summary,
-    /no session lasts; nearly all asked for shop GET \/p\/:n; a browser with one order/,
+    /no session lasts; nearly all asked for shop GET \/p\/:n; page after page, hardly one twice; a browser/,
   );
   const { subject, evidence } = found!.suspects[0]!;
   const its = traffic.filter(({ key }) => key === subject.value);
@@ -75,6 +75,51 @@ t.test('it is found among all look-alikes, and nobody else is banned', async (te
     const caught = [...attackers].filter((key) => banned.has(key)).length;
     test.ok(caught >= 0.9 * attackers.size, `${name}: ${caught}`);
     test.equal([...banned].filter((key) => !attackers.has(key)).length, 0, `${name}: nobody else`);
+  }
+});
+
+/** Thousands of devices, feeds, players or previews of a chat: all ask for one thing, few times each. */
+function fetchers(userAgent: string, each: number, over: Partial<Observation>): Observation[] {
+  return swarm({ startMs: LATER_MS, addresses: 2_000, each }).traffic.map((one) => ({
+    ...one,
+    userAgent,
+    ...over,
+  }));
+}
+
+t.test('who fetches one thing as thousands of others do is told, but not banned', async (test) => {
+  const rows = [
+    ['firmware', fetchers('AcmeTV/9.4 (WebOS)', 1, { path: '/firmware/check' })],
+    ['episode', fetchers('AppleCoreMedia/1.0.0.22B83 (iPhone)', 3, { path: '/e/112.mp3', status: 206 })],
+    ['feed', fetchers('NetNewsWire (RSS Reader)', 1, { path: '/feed.xml', status: 304 })],
+    ['preview', fetchers('WhatsApp/2.24.22.78 A', 1, { path: '/deal/black-friday' })],
+    ['app', fetchers('Dealz/1.0', 3, { path: '/graphql', method: 'POST' })],
+  ] as const;
+  for (const [name, traffic] of rows) {
+    const { detections } = play(detector, traffic, { from });
+    test.equal(detections.length, 1, name);
+    test.ok(detections[0]!.confidence <= 0.7 && detections[0]!.confidence > 0.5, name);
+    test.match(detections[0]!.summary, /It does no harm/, name);
+  }
+});
+
+t.test('neither a lesson beforehand, nor more URLs, nor more names help', async (test) => {
+  const bot = (userAgent: string) => () => ({ agent: { userAgent, headers: 'x' } });
+  const lesson = swarm({ addresses: 60, each: 2, lengthMs: 90 * MINUTE, client: bot('evil/1.0') }).traffic;
+  const taught = learned(together(usual, lesson));
+  const some = swarm({ startMs: LATER_MS, each: 3, client: bot('evil/1.0') }).traffic;
+  const urls = some.map((one, at) => ({ ...one, path: `${['/p', '/stock', '/price'][at % 3]}${one.path}` }));
+  const nameOf = (key: string): string => `evil/1.${key.charCodeAt(key.length - 1) % 3}`;
+  const names = some.map((one) => ({ ...one, userAgent: nameOf(one.key) }));
+  const rows = [
+    ['a lesson', some, taught],
+    ['three URLs', urls, from],
+    ['three names', names, from],
+  ] as const;
+  for (const [name, traffic, before] of rows) {
+    const { detections } = play(detector, traffic, { from: before });
+    test.ok(detections.length > 0 && detections[0]!.confidence >= config.banAt, name);
+    test.ok(detections.reduce((sum, { suspects }) => sum + suspects.length, 0) > 2_000, name);
   }
 });
 

@@ -8,11 +8,11 @@
  */
 import { z } from 'zod';
 import { span } from '../../core/schema.js';
-import { detectorShape } from '../common.js';
+import { detectorShape, rounded } from '../common.js';
 import type { Detection, Detector, DetectorPart, GoodRequest } from '../detector.js';
 import { templateOf } from '../route.js';
 import { type AgentsPart, type Crowd, gatherAgents, openAgents } from './agents.js';
-import { traitsOf, type Traits } from './profile.js';
+import { harmOf, traitsOf, WATCHED, type Traits } from './profile.js';
 import { byCount, spanOf, suspectOf } from './sighting.js';
 
 export const rareAgentSection = z
@@ -34,8 +34,8 @@ export const rareAgentSection = z
       .number()
       .min(0)
       .max(1)
-      .default(0.01)
-      .describe('An agent that normally has more than this part of all addresses is not rare.'),
+      .default(0.1)
+      .describe('An agent that normally has more than this part of all addresses is never rare.'),
     learn: span('1h', { min: 60_000 }).describe(
       'Traffic that it must have seen first: before, nobody knows what is normal, and it finds nothing.',
     ),
@@ -87,42 +87,48 @@ export function createRareAgent(config: RareAgentConfig): Detector {
     },
     evaluate(given, nowMs) {
       const mine = given.flatMap((part) => parts.get(part) ?? []);
-      const look = { sinceMs: nowMs - config.window, addressesMin: config.addresses };
+      const look = { sinceMs: nowMs - config.window, addressesMin: config.addresses, surge: config.surge };
       return gatherAgents(mine, look).flatMap((crowd) => judge(config, crowd) ?? []);
     },
   };
 }
 
 function judge(config: RareAgentConfig, crowd: Crowd): Detection | undefined {
-  const { addresses, share, normalShare, agent } = crowd;
+  const { addresses, share, normalShare, agents } = crowd;
   if (addresses < config.addresses || normalShare > config.rareShare) return undefined;
-  if (share < config.surge * normalShare) return undefined;
   const traits = traitsOf(crowd.profile);
   const signs = signsOf(traits);
   // Sessions that last are people's, or another detector's matter.
   if (signs.length < SIGNS_MIN || !(traits.anonymous || traits.failing)) return undefined;
+  const harms = harmOf(crowd.profile, traits, addresses);
   const suspects = suspectsOf(crowd);
   if (suspects.length === 0) return undefined;
   const familiar = crowd.familyShare * config.surge > share;
   const { requests, identified, errors } = crowd.profile;
-  const name = agent === '' ? 'no user agent' : `user agent ${agent.slice(0, 100)}`;
+  const name = nameOf(agents);
+  const sure = 0.3 + signs.reduce((sum, [, weight]) => sum + weight, 0) - (familiar ? 0.2 : 0);
   return {
     detector: 'rareAgent',
     pattern: `rare ${name}`,
-    confidence: Math.min(
-      0.99,
-      0.3 + signs.reduce((sum, [, weight]) => sum + weight, 0) - (familiar ? 0.2 : 0),
-    ),
+    confidence: rounded(Math.min(harms.length > 0 ? 0.99 : WATCHED, sure)),
     summary:
       `About ${addresses} addresses came with ${name}: ${percent(share)} of all, normally ` +
       `${percent(normalShare)} (from ${config.addresses} addresses and ${config.surge} times on it is looked ` +
       `at). Unlike people: ${signs.map(([sign]) => sign).join('; ')}.` +
+      (harms.length > 0 ? ` It did: ${harms.join('; ')}.` : ' It does no harm.') +
       (familiar ? ' Other versions of it are usual here.' : ''),
     counts: { addresses, requests, identified, errors, signs: signs.length },
     ...spanOf(suspects),
     suspects,
-    explains: alike(agent, traits),
+    explains: alike(agents, traits),
   };
+}
+
+/** The versions of one family, where no one of them is enough. */
+function nameOf([agent = '', ...others]: readonly string[]): string {
+  if (agent === '') return 'no user agent';
+  const versions = others.length > 0 ? ` and ${others.length} other versions` : '';
+  return `user agent ${agent.slice(0, 100)}${versions}`;
 }
 
 const percent = (part: number): string => `${(100 * part).toFixed(part < 0.01 ? 2 : 0)} %`;
@@ -132,6 +138,7 @@ function signsOf(traits: Traits): (readonly [sign: string, weight: number])[] {
   const signs = [
     [traits.anonymous, 'no session lasts', 0.25],
     [traits.oneUrl, `nearly all asked for ${traits.url}`, 0.25],
+    [traits.walking, 'page after page, hardly one twice', 0.25],
     [traits.failing, 'most requests fail', 0.2],
     [traits.browser && traits.oneHeader, 'a browser with one order of header fields', 0.2],
   ] as const;
@@ -149,7 +156,8 @@ function suspectsOf({ sources, profile }: Crowd): Detection['suspects'] {
 }
 
 /** With its agent and, where it has only one, for its URL. */
-function alike(agent: string, { oneUrl, url }: Traits): (request: GoodRequest) => boolean {
+function alike(agents: readonly string[], { oneUrl, url }: Traits): (request: GoodRequest) => boolean {
+  const names = new Set(agents);
   return ({ userAgent, site, method, path }) =>
-    userAgent === agent && (!oneUrl || `${site} ${method} ${templateOf(path)}` === url);
+    names.has(userAgent) && (!oneUrl || `${site} ${method} ${templateOf(path)}` === url);
 }

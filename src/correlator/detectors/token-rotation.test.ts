@@ -53,7 +53,15 @@ t.test(
 const VARIANTS = {
   'API keys': { kind: 'apiKey' },
   'no ASN known': { asns: [undefined] },
-  'one worker from one network': { workers: 1, asns: [64_801], lengthMs: 40 * MINUTE },
+  'one worker that takes a new address for each token': {
+    workers: 1,
+    asns: [64_801],
+    lengthMs: 40 * MINUTE,
+    ipOf: (_: number, token: number) => `10.20.0.${token}`,
+  },
+  'three networks with a handful of addresses each': {
+    ipOf: (worker: number, token: number) => `10.2${worker}.0.${1 + (token % 5)}`,
+  },
   'a new address for each token': { ipOf: (worker: number, token: number) => `10.20.${worker}.${token}` },
   'a dozen workers, each token with a new address': {
     workers: 12,
@@ -67,6 +75,33 @@ for (const [name, over] of Object.entries(VARIANTS)) {
     const { banned } = watch(detector, rotation(over), { everyMs: 30_000 });
     test.ok([...banned].some((subject) => subject.startsWith('network:10.2')));
     test.ok([...banned].every((subject) => /scraper|network:10\.2/.test(subject)));
+  });
+}
+
+/** With 5-minute keys of one partner at one host; runs of tests from three hosts of one provider. */
+const partner = (): Observation[] =>
+  rotation({ workers: 1, asns: [64_801], perToken: [300, 300], lengthMs: 40 * MINUTE, kind: 'apiKey' });
+const runs = (): Observation[] =>
+  rotation({
+    workers: 1,
+    asns: [64_801],
+    perToken: [80, 80],
+    pauseMs: 1_800,
+    lengthMs: 40 * MINUTE,
+    ipOf: (_, token) => `10.20.0.${1 + (token % 3)}`,
+  });
+
+/** Tills of a chain in three towns: each customer a session, many pages, and an order at the end. */
+const tills = (): Observation[] =>
+  rotation({ perToken: [60, 75], pauseMs: 3_500, lengthMs: 50 * MINUTE }).map((one, at, all) =>
+    at % 40 === 0 || all[at]!.path.endsWith('0') ? { ...one, method: 'POST', path: '/cart' } : one,
+  );
+
+for (const [name, make] of Object.entries({ partner, runs, tills })) {
+  t.test(`told, but not banned: ${name}`, async (test) => {
+    const { found, banned } = watch(detector, make(), { everyMs: MINUTE });
+    test.ok([...found.values()].every(({ best }) => best.confidence <= 0.7));
+    test.same([...banned], []);
   });
 }
 

@@ -7,7 +7,7 @@
 import { z } from 'zod';
 import { duration } from '../../core/schema.js';
 import { createAddressTotals, totalOf, type AddressTotals } from '../address-totals.js';
-import { detectorShape } from '../common.js';
+import { detectorShape, rounded } from '../common.js';
 import type { Detection, Detector, DetectorPart, Saved, Suspect } from '../detector.js';
 import { createEntries, type Entries } from '../entries.js';
 import { distinctPaths } from '../path-bits.js';
@@ -76,6 +76,16 @@ const STEADY_MAX = 0.3;
 const ALIVE_MS = 600_000;
 const ONLY_SHARE = 0.8;
 const REQUEST_IDS = 5;
+/** Without a sign of harm it is only watched. */
+const WATCHED = 0.7;
+/** A network or address counts from this share of the requests on. */
+const PART_SHARE = 0.1;
+const NETWORKS_MIN = 2;
+const ADDRESSES_MIN = 6;
+const FRESH_SHARE = 0.5;
+const ACTING_SHARE = 0.5;
+/** Nobody reads a page faster, over a whole visit. */
+const READING_MS = 1_500;
 const KEY_MARK = 'key:';
 
 export function createTokenRotation(config: TokenRotationConfig, route: Route): Detector {
@@ -159,6 +169,25 @@ function isRelay(config: TokenRotationConfig, cluster: Cluster): boolean {
   return handovers >= config.handovers || (tokens.length >= STEADY_TOKENS && dispersion <= STEADY_MAX);
 }
 
+/**
+ * Renewed keys of a partner, runs of tests and tills stay where they are; a scraper goes on elsewhere: from
+ * several networks, or with another address for most tokens.
+ */
+function movesOn({ tokens, networks }: Cluster): boolean {
+  const requests = networks.reduce((sum, [, count]) => sum + count, 0);
+  if (networks.filter(([, count]) => count >= PART_SHARE * requests).length >= NETWORKS_MIN) return true;
+  const addresses = new Set(tokens.flatMap(({ profile }) => profile.from.map(({ key }) => key))).size;
+  return addresses >= Math.max(ADDRESSES_MIN, FRESH_SHARE * tokens.length);
+}
+
+/** Customers at shared screens: they log in, order and fill in forms, as fast as people read. */
+function isTill(profiles: readonly Profile[]): boolean {
+  const acting = profiles.filter(
+    ({ acts, count, firstMs, lastMs }) => acts > 0 && lastMs - firstMs >= READING_MS * count,
+  );
+  return acting.length >= ACTING_SHARE * profiles.length;
+}
+
 type Now = Readonly<{ totals: readonly AddressTotals[]; nowMs: number }>;
 
 function detectionOf(config: TokenRotationConfig, cluster: Cluster, now: Now): Detection {
@@ -169,11 +198,12 @@ function detectionOf(config: TokenRotationConfig, cluster: Cluster, now: Now): D
   const users = new Set(profiles.map(({ user }) => user));
   // One account whose token is renewed all the time may be one person.
   const isOneUser = users.size === 1 && !users.has(undefined);
+  const isWatched = isOneUser || !movesOn(cluster) || isTill(profiles);
   const few = networks.slice(0, config.networks).map(([network]) => network);
   return {
     detector: 'tokenRotation',
     pattern: `rotated tokens on ${profiles[0]!.site} from ${[...few].sort().join(', ')}`,
-    confidence: Math.min(isOneUser ? 0.7 : 0.95, 0.4 + 0.05 * tokens.length),
+    confidence: rounded(Math.min(isWatched ? WATCHED : 0.95, 0.4 + 0.05 * tokens.length)),
     summary:
       `${tokens.length} tokens (${config.tokens} are suspect) with ${requests} pages in the same order, ` +
       `${Math.round(requests / tokens.length)} each, from ${few.join(', ')}; ` +

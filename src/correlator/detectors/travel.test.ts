@@ -26,7 +26,15 @@ type Hop = readonly [atMs: number, ip: string, asn?: number];
 
 const session = (name: string, hops: readonly Hop[]): Observation[] =>
   hops.map(([atMs, ip, asn], index) =>
-    observation({ timeMs: START_MS + atMs, ip, key: ip, asn, session: name, requestId: `${name}-${index}` }),
+    observation({
+      timeMs: START_MS + atMs,
+      ip,
+      key: ip,
+      asn,
+      session: name,
+      requestId: `${name}-${index}`,
+      path: `/item/${index}`,
+    }),
   );
 
 /** A cookie shared out over proxies in five cities, a request every few seconds. */
@@ -64,6 +72,42 @@ t.test('where no place is known, many operators in turn give it away', async (te
   test.match([...found.values()][0]!.best.summary, /from 7 networks in turn, \d+ changes within ten minutes/);
 });
 
+/** A check from five hosters, logged in once: three URLs each minute, one place after the other. */
+const check = (over: (turn: number, call: number) => Partial<Observation> = () => ({})): Observation[] =>
+  Array.from({ length: 180 }, (_, at) => {
+    const turn = Math.floor(at / 3);
+    const ip = `10.${1 + (turn % 5)}.0.1`;
+    return observation({
+      timeMs: START_MS + turn * MINUTE + (at % 3) * 1_000,
+      ip,
+      key: ip,
+      asn: 61_000 + (turn % 5),
+      userAgent: 'SynthMon/1.0',
+      session: 'check',
+      path: `/check/${at % 3}`,
+      ...over(turn, at % 3),
+    });
+  });
+
+t.test('a check from five regions is told but not banned', async (test) => {
+  const { found, banned } = watch(detector, check());
+  test.equal(found.size, 1);
+  const { best } = [...found.values()][0]!;
+  test.match(best, { confidence: 0.7, summary: /as a check or somebody behind changing exits/ });
+  test.same([...banned], []);
+});
+
+t.test('its way of asking does not help whoever uses a stolen session for more', async (test) => {
+  const rows = {
+    'different software': (turn: number) => ({ userAgent: `Tool/${turn % 2}` }),
+    'many URLs': (turn: number, call: number) => ({ path: `/orders/${turn * 3 + call}` }),
+  };
+  for (const [name, over] of Object.entries(rows))
+    test.same([...watch(detector, check(over)).banned], ['session:check'], name);
+  const anyTurn = check((turn) => ({ ip: `10.${1 + ((turn * turn) % 5)}.0.${turn}`, key: `k${turn}` }));
+  test.same([...watch(detector, anyTurn).banned], ['session:check'], 'addresses that change');
+});
+
 const PEOPLE: Readonly<Record<string, readonly Hop[]>> = {
   'a VPN switched on and off twice a day': [0, 1, 2, 3].flatMap((turn): Hop[] =>
     Array.from({ length: 30 }, (_, at) => [
@@ -97,6 +141,10 @@ const PEOPLE: Readonly<Record<string, readonly Hop[]>> = {
     at * MINUTE,
     `10.1.${Math.floor(at / 12)}.1`,
     64_500 + Math.floor(at / 12),
+  ]),
+  'a reader behind Tor, whose exit changes every ten minutes': Array.from({ length: 42 }, (_, at) => [
+    Math.floor(at / 3) * 10 * MINUTE + (at % 3) * MINUTE,
+    `10.${1 + (Math.floor(at / 3) % 6)}.0.1`,
   ]),
   'four exits of a VPN tried one after the other': Array.from({ length: 48 }, (_, at) => [
     at * 4_000,

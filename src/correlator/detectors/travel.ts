@@ -9,10 +9,11 @@ import { z } from 'zod';
 import type { Observation } from '../../core/observation.js';
 import { surelyApartKm, type Place, type PlaceOf } from '../../core/place.js';
 import { duration } from '../../core/schema.js';
-import { detectorShape } from '../common.js';
+import { detectorShape, rounded } from '../common.js';
 import type { Detection, Detector, DetectorPart, GoodRequest, Saved } from '../detector.js';
 import { createEntries, type Entries } from '../entries.js';
-import { listOf, maybe, numberOf, textOf, type Row } from '../saved.js';
+import { isCheck, isPatient, noteManner, readSession, VISITS_MAX, visitOf, writeSession } from './visits.js';
+import type { Session, Visit } from './visits.js';
 
 /** Relays of one kind hand a client over from one operator to another: Apple's runs on these three. */
 const RELAY_ASNS = [13335, 36183, 54113];
@@ -61,30 +62,14 @@ export const travelSection = z
 
 export type TravelConfig = z.output<typeof travelSection>;
 
-/** Requests that came from one address in a row. */
-type Visit = {
-  key: string;
-  ip: string;
-  asn: number | undefined;
-  startMs: number;
-  lastMs: number;
-  count: number;
-  requestId: string;
-  /** Not looked up before the address changes. */
-  place: Place | undefined;
-  looked: boolean;
-  /** The move to here was faster than physics. */
-  impossible: boolean;
-};
-type Session = { visits: Visit[]; current: Visit };
-
 type Part = DetectorPart & Readonly<{ sessions: Entries<Session> }>;
 
-const VISITS_MAX = 24;
 const NETWORK_WINDOW_MS = 600_000;
 const SHORT_VISIT = 5;
 const REQUEST_IDS = 5;
 const DETECTIONS_MAX = 2_000;
+/** Without a sign of harm it is only watched. */
+const WATCHED = 0.7;
 
 export function createTravel(config: TravelConfig, place: PlaceOf): Detector {
   return {
@@ -129,8 +114,13 @@ function openPart({ config, place }: Judge, saved: Saved | undefined): Part {
       const { timeMs } = observation;
       const session = sessions.get(name, timeMs);
       if (session === undefined) {
-        sessions.add(name, { visits: [], current: visitOf(observation) }, timeMs);
-      } else if (session.current.key === observation.key) {
+        const fresh = { visits: [], current: visitOf(observation), software: [], paths: [] };
+        sessions.add(name, fresh, timeMs);
+        noteManner(fresh, observation);
+        return;
+      }
+      noteManner(session, observation);
+      if (session.current.key === observation.key) {
         session.current.count += 1;
         if (timeMs > session.current.lastMs) session.current.lastMs = timeMs;
       } else if (timeMs >= session.current.lastMs) {
@@ -138,26 +128,13 @@ function openPart({ config, place }: Judge, saved: Saved | undefined): Part {
       }
       // What began before the move but ended after it came to us late, and was no way back.
     },
-    save: () => sessions.save(({ visits, current }) => [...visits, current].map(writeVisit)),
+    save: () => sessions.save(writeSession),
     size: () => sessions.size(),
     dropped: () => sessions.dropped(),
   };
 }
 
 const KEY_MARK = 'key:';
-
-const visitOf = ({ key, ip, asn, timeMs, requestId }: Observation): Visit => ({
-  key,
-  ip,
-  asn,
-  startMs: timeMs,
-  lastMs: timeMs,
-  count: 1,
-  requestId,
-  place: undefined,
-  looked: false,
-  impossible: false,
-});
 
 function move({ config, place }: Judge, session: Session, observation: Observation): void {
   const from = session.current;
@@ -195,10 +172,11 @@ function judge(
   const all = [...session.visits, session.current];
   const visits = all.filter(({ lastMs }) => lastMs >= nowMs - config.window);
   const recent = all.filter(({ lastMs }) => lastMs >= nowMs - NETWORK_WINDOW_MS);
-  const found = [byPlaces(config, visits), byNetworks(config, recent)]
+  const surest = [byPlaces(config, visits), byNetworks(config, recent)]
     .filter((one) => one !== undefined)
     .sort((a, b) => b.confidence - a.confidence)[0];
-  if (found === undefined) return undefined;
+  if (surest === undefined) return undefined;
+  const found = isCheck(session) || isPatient(session) ? watched(surest) : surest;
   const isKey = name.startsWith(KEY_MARK);
   const value = isKey ? name.slice(KEY_MARK.length) : name;
   const moves = visits.filter(({ impossible }) => impossible);
@@ -220,6 +198,12 @@ function judge(
   };
 }
 
+const watched = (found: Found): Found => ({
+  ...found,
+  confidence: Math.min(WATCHED, found.confidence),
+  summary: `${found.summary}; as a check or somebody behind changing exits does it`,
+});
+
 function byPlaces(config: TravelConfig, visits: readonly Visit[]): Found | undefined {
   const moves = visits.filter(({ impossible }) => impossible).length;
   if (moves < config.moves) return undefined;
@@ -232,7 +216,7 @@ function byPlaces(config: TravelConfig, visits: readonly Visit[]): Found | undef
       : Math.min(0.7, 0.4 + 0.02 * moves);
   const { apart, speed } = config;
   return {
-    confidence,
+    confidence: rounded(confidence),
     summary:
       `in ${places} places at least ${apart} km apart, with ${moves} moves faster than ${speed} km/h ` +
       `(${config.moves} are suspect; sure from ${config.places} places on), ${perVisit.toFixed(1)} requests each`,
@@ -257,45 +241,10 @@ function byNetworks(config: TravelConfig, visits: readonly Visit[]): Found | und
   const switches = taken.filter((asn, at) => at > 0 && asn !== taken[at - 1]).length;
   if (networks < config.networks || switches < config.switches) return undefined;
   return {
-    confidence: Math.min(0.9, 0.5 + 0.05 * networks),
+    confidence: rounded(Math.min(0.9, 0.5 + 0.05 * networks)),
     summary:
       `from ${networks} networks in turn, ${switches} changes within ten minutes ` +
       `(${config.networks} and ${config.switches} are suspect)`,
     counts: { networks, switches, visits: visits.length },
   };
-}
-
-function writeVisit(visit: Visit): Saved {
-  const { key, ip, asn, startMs, lastMs, count, requestId, place } = visit;
-  const where = place === undefined ? null : [place.latitude, place.longitude, place.radiusKm];
-  const flags = (visit.looked ? 1 : 0) + (visit.impossible ? 2 : 0);
-  return [key === ip ? '' : key, ip, asn ?? null, startMs, lastMs, count, requestId, flags, where];
-}
-
-function readSession(row: Row): Session {
-  const visits = row.map(readVisit);
-  const current = visits.pop();
-  if (current === undefined || visits.length > VISITS_MAX) throw new TypeError('no saved session');
-  return { visits, current };
-}
-
-function readVisit(saved: Saved): Visit {
-  const [key, ip, asn, startMs, lastMs, count, requestId, flags, where] = listOf(saved);
-  return {
-    key: key === '' ? textOf(ip) : textOf(key),
-    ip: textOf(ip),
-    asn: maybe(asn, numberOf),
-    startMs: numberOf(startMs),
-    lastMs: numberOf(lastMs),
-    count: numberOf(count),
-    requestId: textOf(requestId),
-    looked: (numberOf(flags) & 1) !== 0,
-    impossible: (numberOf(flags) & 2) !== 0,
-    place: maybe(where, readPlace),
-  };
-}
-
-function readPlace(saved: Saved): Place {
-  const [latitude, longitude, radiusKm] = listOf(saved).map(numberOf);
-  return { latitude: latitude ?? 0, longitude: longitude ?? 0, radiusKm: radiusKm ?? 0 };
 }
