@@ -25,12 +25,13 @@ export function printReplay(replayed: Replayed): string {
   return `${lines.map((line) => cleanText(line, TEXT_MAX)).join('\n')}\n`;
 }
 
-function summary({ source, lines, notes, outside, stats, poison, firstMs, lastMs }: Replayed): string[] {
+function summary({ source, lines, notes, outside, cut, stats, poison, firstMs, lastMs }: Replayed): string[] {
   const { fates, rejected } = stats;
   const events = Object.values(fates).reduce((sum, count) => sum + count, 0);
   const told = [`${source}: ${lines} lines, ${events} events`];
   if (firstMs !== undefined && lastMs !== undefined)
     told[0] += ` from ${iso(firstMs)} to ${iso(lastMs)} (${inWords(lastMs - firstMs)})`;
+  if (cut !== undefined) told.push(`  WARNING: not read to its end: ${cut}`);
   told.push(`  judged ${fates.judged}; left out: ${counts({ ...fates, judged: 0, outside })}`);
   if (notes > 0) told.push(`  operational lines: ${notes}`);
   const bad = counts(rejected);

@@ -34,6 +34,7 @@ export const replayCommand: CliCommand = {
         const log = (level: string, text: string): void => void process.stderr.write(`${level}: ${text}\n`);
         const ask = { config, source, fromMs: timeOf(from), toMs: timeOf(to), log };
         const replayed = await (source === 'topic' ? replayTopic(ask) : replayFile(ask));
+        if (replayed.cut !== undefined) log('warn', `${source} was not read to its end: ${replayed.cut}`);
         process.stdout.write(json ? `${JSON.stringify(shown(replayed), null, 2)}\n` : printReplay(replayed));
       });
   },

@@ -39,6 +39,8 @@ export type ActsDeps = Readonly<{
   isCrawler: (subject: Subject) => Promise<boolean>;
   nowMs: () => number;
   onFailure: (error: unknown) => void;
+  /** The book answers again. */
+  onWell: () => void;
 }>;
 
 const WAITING_MAX = 50_000;
@@ -108,6 +110,7 @@ class Doing implements Acts {
       try {
         await this.step();
         failed = 0;
+        if (this.failing !== undefined) this.deps.onWell();
         this.failing = undefined;
       } catch (error) {
         this.failing = error;

@@ -206,3 +206,29 @@ t.test('the clock evaluates by itself what came in', async (test) => {
   test.equal(book.bans.size, 1);
   await engine.close();
 });
+
+t.test('a book that answers again is told once, after it was told to be away', async (test) => {
+  const { engine, book, logged } = testEngine();
+  await engine.open(0);
+  book.away = true;
+  deliver(engine, logins('192.0.2.1', 6));
+  await engine.evaluate();
+  await test.rejects(engine.settle(), { message: 'the book is away' });
+  book.away = false;
+  for (let wait = 0; wait < 1_000 && engine.isActing(); wait++)
+    await new Promise((done) => setTimeout(done, 10));
+  deliver(engine, logins('192.0.2.2', 6), { from: 6 });
+  await engine.evaluate();
+  await engine.settle();
+  test.match(logged, [/cannot be asked/, /the book of bans answers again/]);
+  test.equal(logged.length, 2);
+});
+
+t.test('many late events are told with the node whose clock is ahead', async (test) => {
+  const { engine, logged } = testEngine();
+  await engine.open(0);
+  deliver(engine, [observed({ at: 3_600_000, node: 'fast' })]);
+  deliver(engine, Array.from({ length: 150 }, (_, n) => observed({ at: n, n, node: 'right' })), { from: 1 });
+  test.match(logged, [/100 events went unused .*late ones of right \(100\), the newest is of fast/]);
+  test.equal(logged.length, 1);
+});

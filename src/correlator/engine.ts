@@ -19,6 +19,7 @@ import { createRecent } from './recent.js';
 import type { Screen } from './screen.js';
 import { createSaver, type Saver } from './saver.js';
 import type { StateStore } from './state-contract.js';
+import { createUnusedWatch } from './unused.js';
 
 export type EngineStats = Readonly<{
   /** Events by what became of them. */
@@ -97,6 +98,13 @@ class Correlator implements Engine {
   private takenBefore = 0;
   private evaluatedToMs = -Infinity;
   private newestMs = -Infinity;
+  private newestNode = '';
+  /** What was told to be in trouble, and not yet to be well again. */
+  private readonly troubled = new Set<string>();
+  private readonly unused = createUnusedWatch({
+    nowMs: () => this.deps.clock.nowMs(),
+    warn: (text) => this.deps.log('warn', `correlator: ${text}`),
+  });
   private timer: NodeJS.Timeout | undefined;
   private closed = false;
 
@@ -124,6 +132,7 @@ class Correlator implements Engine {
       nowMs,
       onFailure: (error) =>
         this.tell('book', 'the book of bans cannot be asked; what was found waits', error),
+      onWell: () => this.isWell('book', 'the book of bans answers again'),
     });
     this.proposer = createProposer({
       staleMs: config.stale,
@@ -154,11 +163,16 @@ class Correlator implements Engine {
     this.taken++;
     if (typeof content === 'string') {
       this.rejected[content]++;
+      this.unused.rejected(content);
       known.skip(offset);
       return;
     }
-    this.fates[known.take(offset, content)]++;
-    if (content.timeMs > this.newestMs) this.advance(known.maxTimeMs);
+    const fate = known.take(offset, content);
+    this.fates[fate]++;
+    if (fate === 'late') this.unused.late(content.node, this.newestNode);
+    if (content.timeMs <= this.newestMs) return;
+    this.newestNode = content.node;
+    this.advance(known.maxTimeMs);
   }
 
   /** Whatever came faster than in real time is looked at before it leaves the windows. */
@@ -195,7 +209,10 @@ class Correlator implements Engine {
     if (this.timer !== undefined || this.closed) return;
     this.timer = setTimeout(() => {
       this.onTimer().then(
-        () => this.again(),
+        () => {
+          this.isWell('evaluate', 'evaluations go on');
+          this.again();
+        },
         (error: unknown) => {
           this.tell('evaluate', 'an evaluation failed', error);
           this.again();
@@ -262,8 +279,13 @@ class Correlator implements Engine {
     this.tell(detector, `detector ${detector} failed; the others go on`, error);
   };
 
+  private isWell(about: string, text: string): void {
+    if (this.troubled.delete(about)) this.deps.log('info', `correlator: ${text}`);
+  }
+
   private tell(about: string, text: string, error?: unknown): void {
     if (!this.told.isDue(about, this.deps.clock.nowMs())) return;
+    this.troubled.add(about);
     const why = error instanceof Error ? error.message : String(error ?? '');
     this.deps.log('warn', `correlator: ${text}${why === '' ? '' : `: ${why}`}`);
   }

@@ -1,28 +1,35 @@
 /** Lines of a log, whole or compressed, each bounded; what is longer is thrown away and told. */
 import { createReadStream } from 'node:fs';
 import type { Readable } from 'node:stream';
-import { createGunzip } from 'node:zlib';
 import { Fault } from '../core/errors.js';
+import { inflated } from './inflated.js';
 
 const LINE_MAX = 1024 * 1024;
 
 /** One line without its end, or that it was too long. */
 export type Line = string | 'too-large';
 
-/** `file`: a path, `.gz` or not, or `-` for standard input. Throws Fault REPLAY_UNREADABLE. */
-export async function* linesOf(file: string): AsyncGenerator<Line, void> {
-  const source = file === '-' ? process.stdin : createReadStream(file);
-  const stream = file.endsWith('.gz') ? source.pipe(createGunzip()) : source;
-  // An error of the file does not go through the pipe by itself.
-  if (stream !== source) source.once('error', (error: Error) => stream.destroy(error));
+/**
+ * `file`: a path, `.gz` or not, or `-` for standard input. Where it cannot be read to its end, `onCut` is told
+ * why and how far it got. Throws Fault REPLAY_UNREADABLE where not even one line could be read.
+ */
+export async function* linesOf(file: string, onCut: (why: string) => void): AsyncGenerator<Line, void> {
+  let lines = 0;
   try {
-    yield* split(stream);
+    for await (const line of split(openFile(file))) {
+      lines++;
+      yield line;
+    }
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
-    throw new Fault('REPLAY_UNREADABLE', { from: file, why }, error);
-  } finally {
-    source.destroy();
+    if (lines === 0) throw new Fault('REPLAY_UNREADABLE', { from: file, why }, error);
+    onCut(`${why}, after ${lines} lines`);
   }
+}
+
+function openFile(file: string): Readable | AsyncIterable<Buffer> {
+  if (file === '-') return process.stdin;
+  return file.endsWith('.gz') ? inflated(file) : createReadStream(file);
 }
 
 const LF = 0x0a;

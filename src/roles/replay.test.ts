@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { gzipSync } from 'node:zlib';
@@ -81,4 +82,33 @@ t.test('lines do not depend on how the bytes come, and none is held without boun
     for await (const line of split(Readable.from(pieces), 6)) lines.push(line);
     test.same(lines, wanted, `in pieces of ${size}`);
   }
+});
+
+t.test('of a damaged compressed log all that can be read is, and how far is told', async (test) => {
+  const few = [1, 2, 3].map((n) => event(n)).join('\n');
+  const noise = (n: number) => createHash('sha256').update(`${n}`).digest('hex').repeat(4);
+  const many = Array.from({ length: 2_000 }, (_, n) => event(n, { path: `/${noise(n)}` })).join('\n');
+  const whole = gzipSync(`${many}\n`);
+  const damaged = Buffer.from(whole);
+  damaged.fill(0xff, whole.length / 2, whole.length / 2 + 64);
+  const folder = test.testdir({
+    'garbage.gz': Buffer.concat([gzipSync(`${few}\n`), Buffer.from('garbage')]),
+    'cut.gz': whole.subarray(0, whole.length - 20_000),
+    'damaged.gz': damaged,
+    'two.gz': Buffer.concat([gzipSync(`${few}\n`), gzipSync(event(4))]),
+    'none.gz': 'not compressed at all',
+    'empty.gz': whole.subarray(0, 5),
+  });
+  const read = (name: string) => replayFile({ ...ask, source: join(folder, name) });
+  test.match(await read('garbage.gz'), { lines: 3, stats: { fates: { judged: 3 } }, cut: /after 3 lines/ });
+  const cut = await read('cut.gz');
+  test.ok(cut.lines > 1_000 && cut.lines < 2_000, `${cut.lines} lines`);
+  test.match(cut.cut, /unexpected end of file at byte \d+, after \d+ lines/);
+  test.match(cut.stats, { rejected: { 'not-json': 0 } }, 'half a line is not judged');
+  const half = await read('damaged.gz');
+  test.ok(half.lines > 500 && half.lines < 1_500 && half.cut !== undefined, `${half.lines} lines`);
+  test.same((await read('two.gz')).lines, 4);
+  test.equal((await read('two.gz')).cut, undefined);
+  for (const name of ['none.gz', 'empty.gz'])
+    await test.rejects(read(name), { code: 'REPLAY_UNREADABLE' }, name);
 });

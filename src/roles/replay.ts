@@ -25,6 +25,8 @@ export type Replayed = ReplayReport &
     notes: number;
     /** Events before `fromMs` or from `toMs` on. */
     outside: number;
+    /** Why the source was not read to its end, and how far it was; absent where it was. */
+    cut?: string;
     /** The first few. */
     poison: readonly Poison[];
   }>;
@@ -45,9 +47,12 @@ const NOTE = /^\{(?:.*,)?"level":"(?:info|warn|error)",.*"msg":/;
 /** Throws Faults REPLAY_UNREADABLE. */
 export async function replayFile(ask: ReplayAsk): Promise<Replayed> {
   const { source } = ask;
-  return replayFrom(ask, async (reader) => {
-    for await (const text of linesOf(source)) await reader.line(text, text === 'too-large');
+  let cut: string | undefined;
+  const replayed = await replayFrom(ask, async (reader) => {
+    const lines = linesOf(source, (why) => (cut = why));
+    for await (const text of lines) await reader.line(text, text === 'too-large');
   });
+  return cut === undefined ? replayed : { ...replayed, cut };
 }
 
 export type Reader = Readonly<{
