@@ -1,5 +1,7 @@
 import t from 'tap';
+import { parseNetwork } from '../../core/address.js';
 import type { Observation } from '../../core/observation.js';
+import { createCidrSet } from '../../structures/cidr-set.js';
 import {
   background,
   innocents,
@@ -95,6 +97,29 @@ function widget(lengthMs: number, elsewhere: number): Observation[] {
   }
   return scene.sorted();
 }
+
+t.test('homes inside the prefix are left out of the ban', async (test) => {
+  const { traffic } = rotation({ requests: 900 });
+  const homes = [0x1234, 0x8000, 0xfff0].flatMap((home, at) =>
+    Array.from({ length: 20 }, (_, turn) =>
+      observation({
+        timeMs: START_MS + turn * 15_000,
+        ip: `2001:db8:bad:${home.toString(16)}::99`,
+        session: `home-${at}`,
+        path: `/account/${turn}`,
+      }),
+    ),
+  );
+  const all = together(traffic, homes);
+  const [found] = play(detector, all).detections;
+  test.ok(found!.confidence >= config.banAt);
+  test.match(found!.summary, /Spared: 3 \/64s where a session lasts/);
+  const pieces = createCidrSet();
+  for (const { subject } of found!.suspects) pieces.add(parseNetwork(subject.value)!);
+  test.notOk(homes.some(({ ip }) => pieces.has(ip)));
+  const held = traffic.filter(({ ip }) => pieces.has(ip)).length;
+  test.ok(held >= 0.98 * traffic.length, `${held}`);
+});
 
 /** Phones of one carrier, one software for nearly all, no cookie: a pushed article, an app start, a box. */
 function phones(userAgent: string, each: number, path: (at: number) => string): Observation[] {

@@ -9,7 +9,8 @@ import { detectorShape, rounded } from '../common.js';
 import type { Detection, Detector, DetectorPart, GoodRequest } from '../detector.js';
 import type { Prefix, PrefixesPart } from './prefixes.js';
 import { gatherPrefixes, narrowest, networkOf, openPrefixes, prefixReader } from './prefixes.js';
-import { harmOf, traitsOf, WATCHED, type Traits } from './profile.js';
+import { withoutHomes } from './prefixes.js';
+import { harmOf, isAnonymous, traitsOf, WATCHED, type Traits } from './profile.js';
 import { suspectOf } from './sighting.js';
 
 export const prefixRotationSection = z
@@ -53,6 +54,7 @@ const CHURN_BUCKETS = 3;
 const CHURN_MAX = 1.15;
 /** From which share of its software's requests on nobody else uses it. */
 const OWN_SHARE = 0.5;
+const HOMES_SHARE = 0.1;
 
 /** Opens parts that `evaluate` of the same detector understands; throws a ZodError on other text. */
 export function createPrefixRotation(config: PrefixRotationConfig): Detector {
@@ -88,11 +90,11 @@ function judge(
   const networks = Math.min(prefix.networks.count(), prefix.seen.count);
   if (networks < config.networks || prefix.seen.count > config.perNetwork * networks) return undefined;
   const traits = traitsOf(prefix.profile);
-  if (!traits.anonymous || !byOneHand(traits, tools)) return undefined;
+  if (!byStrangers(prefix, networks) || !byOneHand(traits, tools)) return undefined;
   const harms = harmOf(prefix.profile, traits, networks);
   const { seen } = prefix;
   const value = narrowest(config.prefix, prefix);
-  const suspect = suspectOf({ kind: 'network', value }, seen);
+  const homes = prefix.homes.size;
   return {
     detector: 'prefixRotation',
     pattern: `rotation inside ${networkOf(prefix.id, config.prefix)}`,
@@ -102,7 +104,8 @@ function judge(
       `${(seen.count / networks).toFixed(1)} each (from ${config.networks} networks with at most ` +
       `${config.perNetwork} on it may be a rotation); no session lasted, ` +
       `${traits.oneUrl ? `nearly all asked for ${traits.url}, ` : ''}with ${traits.agent || 'no user agent'}. ` +
-      (harms.length > 0 ? `It did: ${harms.join('; ')}.` : 'It does no harm.'),
+      (harms.length > 0 ? `It did: ${harms.join('; ')}.` : 'It does no harm.') +
+      (homes > 0 ? ` Spared: ${homes} /64s where a session lasts.` : ''),
     counts: {
       networks,
       requests: seen.count,
@@ -111,9 +114,19 @@ function judge(
     },
     firstSeenMs: seen.firstMs,
     lastSeenMs: seen.lastMs,
-    suspects: [suspect],
+    suspects: withoutHomes(config.prefix, prefix).map((piece) =>
+      suspectOf({ kind: 'network', value: piece }, seen),
+    ),
     explains: inside(config, prefix.id, traits.agent),
   };
+}
+
+/** Beside a few homes nobody keeps a session; where many live, it is a provider's prefix. */
+function byStrangers({ homes, profile }: Prefix, networks: number): boolean {
+  if (homes.size > HOMES_SHARE * networks) return false;
+  const lived = [...homes.values()].reduce((sum, count) => sum + count, 0);
+  const identified = Math.max(0, profile.identified - lived);
+  return isAnonymous(profile.requests, identified, profile.identities.count() - homes.size);
 }
 
 /**

@@ -6,6 +6,7 @@ import { z } from 'zod';
 import { formatNetwork, parseIpv6 } from '../../core/address.js';
 import type { Observation } from '../../core/observation.js';
 import { openHyperLogLog, type HyperLogLog } from '../../structures/hyper-log-log.js';
+import { textHash } from '../../structures/text-hash.js';
 import { openTimeBuckets, type TimeBuckets } from '../../structures/time-buckets.js';
 import type { DetectorPart, Saved } from '../detector.js';
 import { mergeProfile, newProfile, noteRequest, openProfile, savedProfile, saveProfile } from './profile.js';
@@ -16,10 +17,17 @@ const PRECISION = 10;
 /** From so many /64s in one bucket it is worth looking how they ask. */
 const PROFILED_FROM = 16;
 const TOOLS_MAX = 256;
+const HOMES_MAX = 32;
+/** From so many requests of one session on it lasts. */
+const LASTING = 5;
 
 /** `lowest` and `highest`: bits 32 to 63 of the /64s. */
+/** A /64 whose session comes back: `session` is a hash of it. */
+type Home = { session: number; count: number };
 type Seen = {
   seen: Sighting;
+  /** By bits 32 to 63 of the /64. */
+  homes: Map<number, Home>;
   networks: HyperLogLog;
   lowest: number;
   highest: number;
@@ -37,6 +45,8 @@ export type PrefixesOptions = Readonly<{
   prefixesMax: number;
 }>;
 
+const savedHome = z.tuple([z.number(), z.number(), z.number()]);
+type SavedHome = z.output<typeof savedHome>;
 const savedSeen = z.tuple([
   z.number(),
   savedSighting,
@@ -44,6 +54,7 @@ const savedSeen = z.tuple([
   z.number(),
   z.number(),
   savedProfile.nullable(),
+  z.array(savedHome),
 ]);
 const savedBucket = z.tuple([z.array(savedSeen), z.array(z.tuple([z.string(), z.number()]))]);
 const savedPart = z.tuple([
@@ -92,7 +103,9 @@ export function openPrefixes(options: PrefixesOptions, saved?: Saved): PrefixesP
       const networks = openHyperLogLog(PRECISION);
       networks.addPair(high, low);
       const seen = sight(undefined, observation);
-      bucket.prefixes.set(id, { seen, networks, lowest: low, highest: low, profile: undefined });
+      const fresh = { seen, networks, lowest: low, highest: low, profile: undefined, homes: new Map() };
+      noteHome(fresh.homes, observation, low);
+      bucket.prefixes.set(id, fresh);
     },
     save: () => ['prefixRotation/1', dropped, buckets.all().map(([at, bucket]) => [at, saveBucket(bucket)])],
     size: () => buckets.all().reduce((sum, [, { prefixes }]) => sum + prefixes.size, 0),
@@ -100,8 +113,26 @@ export function openPrefixes(options: PrefixesOptions, saved?: Saved): PrefixesP
   };
 }
 
+/** Bounded: one whose session did not last gives way. */
+function noteHome(homes: Map<number, Home>, { session }: Observation, low: number): void {
+  if (session === undefined) return;
+  const hash = textHash(session);
+  const home = homes.get(low);
+  if (home === undefined) {
+    if (homes.size >= HOMES_MAX) {
+      for (const [at, { count }] of homes) {
+        if (count >= LASTING) continue;
+        homes.delete(at);
+        break;
+      }
+    }
+    if (homes.size < HOMES_MAX) homes.set(low, { session: hash, count: 1 });
+  } else if (home.session === hash) home.count++;
+}
+
 function note(known: Seen, observation: Observation, low: number): void {
   sight(known.seen, observation);
+  noteHome(known.homes, observation, low);
   if (low < known.lowest) known.lowest = low;
   if (low > known.highest) known.highest = low;
   if (known.profile === undefined && known.networks.count() >= PROFILED_FROM) known.profile = newProfile();
@@ -152,6 +183,23 @@ export function narrowest(prefix: number, { id, lowest, highest }: Prefix): stri
   return networkOf(id, length, lowest);
 }
 
+/** The same in pieces that leave out the /64s where people live. */
+export function withoutHomes(prefix: number, found: Prefix): string[] {
+  const pieces: string[] = [];
+  const homes = [...found.homes.keys()];
+  const cut = (low: number, length: number): void => {
+    const end = low + 2 ** (64 - length) - 1;
+    if (end < found.lowest || low > found.highest) return;
+    if (homes.every((home) => home < low || home > end)) pieces.push(networkOf(found.id, length, low));
+    else if (length < 64) for (const half of [low, low + 2 ** (63 - length)]) cut(half, length + 1);
+  };
+  if (homes.length === 0) return [narrowest(prefix, found)];
+  const length = Math.max(prefix, 32 + Math.clz32((found.lowest ^ found.highest) >>> 0));
+  const size = 2 ** (64 - length);
+  cut(Math.floor(found.lowest / size) * size, length);
+  return pieces;
+}
+
 /** Of one prefix over all parts and buckets. */
 export type Prefix = Readonly<{
   id: number;
@@ -160,6 +208,8 @@ export type Prefix = Readonly<{
   lowest: number;
   highest: number;
   profile: Profile;
+  /** Requests by /64 (bits 32 to 63) in which one session lasts: people who live there. */
+  homes: ReadonlyMap<number, number>;
   /** Buckets in which it was seen, and the sum of its /64s over them. */
   buckets: number;
   visits: number;
@@ -189,6 +239,7 @@ function gather(id: number, young: readonly (readonly [number, Bucket])[]): Pref
   const networks = openHyperLogLog(PRECISION);
   const profile = newProfile();
   const byBucket = new Map<number, HyperLogLog>();
+  const homes = new Map<number, Home>();
   let seen: Sighting | undefined;
   let lowest = Infinity;
   let highest = 0;
@@ -199,20 +250,37 @@ function gather(id: number, young: readonly (readonly [number, Bucket])[]): Pref
     networks.merge(one.networks);
     lowest = Math.min(lowest, one.lowest);
     highest = Math.max(highest, one.highest);
+    for (const [low, { session, count }] of one.homes) {
+      const home = homes.get(low);
+      if (home === undefined) homes.set(low, { session, count });
+      else if (home.session === session) home.count += count;
+    }
     if (one.profile !== undefined) mergeProfile(profile, one.profile);
     let inBucket = byBucket.get(at);
     if (inBucket === undefined) byBucket.set(at, (inBucket = openHyperLogLog(PRECISION)));
     inBucket.merge(one.networks);
   }
   const visits = [...byBucket.values()].reduce((sum, sketch) => sum + sketch.count(), 0);
-  return { id, seen: seen!, networks, lowest, highest, profile, buckets: byBucket.size, visits };
+  const lasting = [...homes].filter(([, { count }]) => count >= LASTING).sort(([a], [b]) => a - b);
+  return {
+    id,
+    seen: seen!,
+    networks,
+    lowest,
+    highest,
+    profile,
+    homes: new Map(lasting.map(([low, { count }]) => [low, count])),
+    buckets: byBucket.size,
+    visits,
+  };
 }
 
 function saveBucket({ prefixes, tools }: Bucket): z.output<typeof savedBucket> {
   const saved = [...prefixes].map(([id, one]): z.output<typeof savedSeen> => {
-    const { seen, networks, lowest, highest, profile } = one;
+    const { seen, networks, lowest, highest, profile, homes } = one;
+    const lived = [...homes].map(([low, home]): SavedHome => [low, home.session, home.count]);
     const profiled = profile === undefined ? null : saveProfile(profile);
-    return [id, saveSighting(seen), networks.save(), lowest, highest, profiled];
+    return [id, saveSighting(seen), networks.save(), lowest, highest, profiled, lived];
   });
   return [saved, [...tools]];
 }
@@ -220,7 +288,7 @@ function saveBucket({ prefixes, tools }: Bucket): z.output<typeof savedBucket> {
 function openBucket([prefixes, tools]: z.output<typeof savedBucket>): Bucket {
   return {
     prefixes: new Map(
-      prefixes.map(([id, seen, networks, lowest, highest, profile]): [number, Seen] => [
+      prefixes.map(([id, seen, networks, lowest, highest, profile, homes]): [number, Seen] => [
         id,
         {
           seen: openSighting(seen),
@@ -228,6 +296,7 @@ function openBucket([prefixes, tools]: z.output<typeof savedBucket>): Bucket {
           lowest,
           highest,
           profile: profile === null ? undefined : openProfile(profile),
+          homes: new Map(homes.map(([low, session, count]) => [low, { session, count }])),
         },
       ]),
     ),

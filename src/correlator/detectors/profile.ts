@@ -172,9 +172,8 @@ export function traitsOf(profile: Profile): Traits {
   const [url, urlCount] = top([...profile.shapes.values()].map(({ sample, count }) => [sample, count]));
   const [, headerCount] = top([...profile.headers]);
   const [agent, agentCount] = top([...profile.agents]);
-  const lasting = identified / Math.max(1, profile.identities.count());
   return {
-    anonymous: identified <= ANONYMOUS_SHARE * requests || lasting < THROWN_AWAY,
+    anonymous: isAnonymous(requests, identified, profile.identities.count()),
     oneUrl: urlCount >= ONE_URL_SHARE * requests,
     url,
     failing: errors >= FAILING_SHARE * requests,
@@ -185,6 +184,10 @@ export function traitsOf(profile: Profile): Traits {
     agentCount,
   };
 }
+
+/** Whether sessions are absent or thrown away, of so many requests, those with one, and different ones. */
+export const isAnonymous = (requests: number, identified: number, identities: number): boolean =>
+  identified <= ANONYMOUS_SHARE * requests || identified < THROWN_AWAY * Math.max(1, identities);
 
 const PAGES_MIN = 50;
 const WALKED_SHARE = 0.3;
