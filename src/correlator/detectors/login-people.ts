@@ -14,13 +14,13 @@ import { areAmong, bitCount, userCount, withUsers } from './user-bits.js';
 export type Ask = Readonly<{
   site: string;
   endpoint: Endpoint;
-  /** What was usual before, and how it is now. */
+  /** People got in until now, and nobody does. */
   isOutage: boolean;
   people: KnownPeople;
 }>;
 
-/** `spared`: addresses that failed often enough for a crowd, and are people's. */
-export type Sorted = Readonly<{ failing: readonly Failing[]; accepted: number; spared: number }>;
+/** `accepted`: addresses that got in. */
+export type Sorted = Readonly<{ failing: readonly Failing[]; accepted: number }>;
 
 type Limits = Pick<FailedLoginsConfig, 'failures' | 'addresses' | 'goodShare'>;
 
@@ -56,7 +56,7 @@ export function sortOut(limits: Limits, ask: Ask): Sorted {
   const often = persons.filter(({ failed }) => failed.count >= limits.failures);
   const isPeople = isOutage || isDiverse(limits, often.length >= limits.addresses ? often : persons);
   if (!isPeople) failing.push(...persons.filter((person) => !isSlow(person)));
-  return { failing, accepted, spared: isPeople ? often.length : 0 };
+  return { failing, accepted };
 }
 
 function getsIn(failedUsers: number, goodUsers: number): boolean {

@@ -9,6 +9,7 @@ export { type Attack, rotation, scraping, stuffing, swarm } from './attacks.js';
 export { createDice, type Dice } from './dice.js';
 export { apiClients, batch, crawler, probe } from './machines.js';
 export { carrier, launch, office } from './people.js';
+export { people, tries, type Tries, usualLogins } from './login-tries.js';
 export { ipv4, observation, openScene, span, START_MS, together } from './scene.js';
 export type { Agent, Client, Scene, Span } from './scene.js';
 export { login, visit } from './visit.js';
