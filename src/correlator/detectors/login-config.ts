@@ -39,7 +39,10 @@ export const failedLoginsSection = z
       .min(0)
       .max(1)
       .default(0.1)
-      .describe('Spared, where attempts name no user: an address with more good logins than this part of its failed ones.'),
+      .describe(
+        'Spared, where attempts name no user: an address with more good logins than this part of its failed ' +
+          'ones.',
+      ),
     peopleShare: z
       .number()
       .min(0)
@@ -68,8 +71,8 @@ export const failedLoginsSection = z
         'j_spring_security_check',
       ])
       .describe(
-        'A POST or PUT to a path whose last part begins or ends with one of these is a login; so is one of the ' +
-          'steps below it, such as `/login/submit`.',
+        'A POST or PUT to a path whose last part begins or ends with one of these is a login; so is one of ' +
+          'the steps below it, such as `/login/submit`.',
       ),
     tokenWords: z
       .array(word)
@@ -90,7 +93,10 @@ export const failedLoginsSection = z
       .min(100)
       .max(1_000_000)
       .default(20_000)
-      .describe('Addresses remembered for each partition; beyond, those that did least are.'),
+      .describe(
+        'Addresses remembered for each partition, and as many for who got in; beyond, those that did least ' +
+          'give way.',
+      ),
   })
   .prefault({});
 

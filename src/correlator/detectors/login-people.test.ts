@@ -40,10 +40,11 @@ t.test('people whose login fails are not banned, whatever the reason', async (te
   for (const [name, traffic] of Object.entries(rows)) test.same(banned(usual, ...traffic), [], name);
 });
 
-t.test('where all use the same browser, an outage is told by the good logins that stay away', async (test) => {
+t.test('where all use one browser, an outage is told by the good logins that stay away', async (test) => {
   const same = { software: () => 'chromium', session: nobody };
   const usual = usualLogins({ ...same, apartMs: 7_000, addresses: 500 });
-  const failing = people({ ...same, addresses: 90, each: 5, everyMs: 15_000, atMs: 59 * MINUTE, apartMs: 400 });
+  const late = { atMs: 59 * MINUTE, apartMs: 400 };
+  const failing = people({ ...same, ...late, addresses: 90, each: 5, everyMs: 15_000 });
   test.same(banned(usual, failing), []);
   const goingOn = usualLogins({ ...same, apartMs: 7_000, addresses: 600 });
   test.equal(banned(goingOn, failing).length, 90, 'while others get in it is none');
@@ -51,7 +52,6 @@ t.test('where all use the same browser, an outage is told by the good logins tha
 
 t.test('an attack is found in an outage and on a fresh gate, and only its addresses', async (test) => {
   const crowd = people({ addresses: 60, each: 6 });
-  const isTool = ({ key }: Observation): boolean => key.startsWith('45.');
   const office = usualLogins({ addresses: 1, each: 30, everyMs: 2 * MINUTE });
   const rows: Record<string, readonly Observation[][]> = {
     'beside people whose login fails': [usualLogins(), crowd, tries()],
@@ -75,7 +75,6 @@ t.test('an attack is found in an outage and on a fresh gate, and only its addres
   }
   const [detection] = play(detector, together(usualLogins(), crowd, tries())).detections;
   test.ok(Math.abs(detection!.counts['usersTried']! - 290) < 30, 'only users of suspects are counted');
-  test.equal(tries().filter(isTool).length, 290);
 });
 
 t.test('no way of spelling, spreading or mixing hides an attack', async (test) => {
@@ -84,8 +83,15 @@ t.test('no way of spelling, spreading or mixing hides an attack', async (test) =
   const pathOf = (list: readonly string[]) => (at: number) => list[at % list.length]!;
   const rows: Record<string, Partial<Tries>> = {
     spellings: { path: (_, attempt) => spellings[attempt % 6]! },
-    'four paths, 19 addresses each': { addresses: 76, path: pathOf(['/login', '/login.php', '/de/login', '/a/login']) },
-    'twenty tenants': { each: 60, everyMs: 5_000, path: (_, attempt) => `/t${'abcdefghijklmnopqrst'[attempt % 20]}/login` },
+    'four paths, 19 addresses each': {
+      addresses: 76,
+      path: pathOf(['/login', '/login.php', '/de/login', '/a/login']),
+    },
+    'twenty tenants': {
+      each: 60,
+      everyMs: 5_000,
+      path: (_, attempt) => `/t${'abcdefghijklmnopqrst'[attempt % 20]}/login`,
+    },
     'an account of its own, then nine others': {
       each: 30,
       status: (_, attempt) => (attempt % 10 ? 401 : 302),
