@@ -16,8 +16,8 @@ export type Target = Readonly<{ subject: Subject; network: Network | undefined; 
 
 const FINGERPRINT = /^[\w-]{4,128}$/;
 
-/** Throws a Fault where the text names nobody. */
-export function targetOf(given: BanTarget, config: Config, identities: Identities): Target {
+/** `identities`: asked for where a secret is named. Throws a Fault where the text names nobody. */
+export function targetOf(given: BanTarget, config: Config, identities: () => Identities): Target {
   const { address, session, key, ja4, headers } = given;
   if (address !== undefined) return networkTarget(address, config.ipv6Prefix);
   const notes: string[] = [];
@@ -32,7 +32,7 @@ export function targetOf(given: BanTarget, config: Config, identities: Identitie
   const claim = { ...(session && { session }), ...(key && { key }) };
   const claimed = claimedRequest(claim, config.identity, config.ipv6Prefix);
   const kind = session === undefined ? 'apiKey' : 'session';
-  const hash = claimed && identities.read(kind, claimed.facts, undefined);
+  const hash = claimed && identities().read(kind, claimed.facts, undefined);
   if (hash === undefined) throw unreadable('', `the ${kind === 'session' ? 'cookie' : 'key'} as it is sent`);
   const { hashKeyEnv } = config.identity;
   if (config.redis !== undefined && process.env[hashKeyEnv] === undefined)

@@ -37,7 +37,7 @@ export function bansView(deps: BansViewDeps): Pick<AdminState, 'bans' | 'banAudi
     },
     banAudit: () => desk.book.audit(AUDIT_SHOWN),
     async ban(order, asker) {
-      const target = targetOf(order, config(), identities());
+      const target = targetOf(order, config(), identities);
       const { subject } = target;
       const notes = [...target.notes, ...checkForm(subject)];
       const durationMs = durationOf(order.for);
@@ -54,7 +54,7 @@ export function bansView(deps: BansViewDeps): Pick<AdminState, 'bans' | 'banAudi
       return { ban, replaced: result === 'replaced', notes };
     },
     async unban(given, { actor, peer, reason }) {
-      const { subject } = targetOf(given, config(), identities());
+      const { subject } = targetOf(given, config(), identities);
       const by = { actor: nameOf({ actor, peer }), reason };
       let lifted = await desk.book.unban(subject, by);
       const { bans } = lifted === undefined ? await inForce(desk) : { bans: [] };
