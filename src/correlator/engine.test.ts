@@ -2,6 +2,9 @@ import t from 'tap';
 import { eagerDetector, fakeBook, deliver, logins, observed, testEngine, BASE_MS } from './testing-engine.js';
 import { createScreen, type Screen } from './screen.js';
 
+const times = <T>(count: number, make: (at: number) => T): T[] =>
+  Array.from({ length: count }, (_, at) => make(at));
+
 t.test('who a detector finds is banned, with the evidence and in words', async (test) => {
   const { engine, book } = testEngine();
   await engine.open(0);
@@ -127,6 +130,51 @@ t.test('bans that would touch too many good requests are held back with the numb
   const told = /blast guard: this detection would touch [\d.]+ % .*earlier bans touched 0 %; with 20 bans/;
   test.match(book.notes, [{ reason: told }]);
   test.equal(engine.stats().held.blast, 20);
+});
+
+t.test('decoys that are banned first do not blind the guard to the attack behind them', async (test) => {
+  let now = BASE_MS;
+  const { engine, book } = testEngine({ nowMs: () => now });
+  await engine.open(0);
+  const addresses = (from: number): string[] => Array.from({ length: 20 }, (_, n) => `192.0.2.${from + n}`);
+  const people = Array.from({ length: 600 }, (_, n) => observed({ ip: `203.0.113.${n % 200}`, n, at: n * 100 }));
+  // What they got is part of their pattern.
+  const got = addresses(0).flatMap((ip, a) =>
+    times(30, (n) => observed({ ip, n: 9_000 + a * 100 + n, at: n * 100, path: '/login' })),
+  );
+  deliver(engine, [...people, ...got, ...addresses(0).flatMap((ip) => logins(ip, 6))]);
+  await engine.evaluate();
+  await engine.settle();
+  test.equal(book.bans.size, 20);
+  now += 120_000;
+  deliver(engine, addresses(100).flatMap((ip) => logins(ip, 6, 120_000)), { from: 5_000 });
+  await engine.evaluate();
+  await engine.settle();
+  test.equal(book.bans.size, 40);
+  test.same(book.notes, []);
+  await engine.close();
+});
+
+t.test('a confidence counts and is shown to two digits, rounded down', async (test) => {
+  const settings = { mode: 'enforce', banAt: 0.8 } as const;
+  for (const [confidence, mode, shown] of [
+    [0.7999, 'watch', 0.79],
+    [0.7 + 0.1, 'enforce', 0.8],
+    [0.85 + 1e-16, 'enforce', 0.85],
+  ] as const) {
+    const eager = eagerDetector();
+    const detector = {
+      ...eager,
+      evaluate: (...given: Parameters<typeof eager.evaluate>) =>
+        eager.evaluate(...given).map((one) => ({ ...one, confidence })),
+    };
+    const { engine, book } = testEngine({ listed: [{ settings, detector }] });
+    await engine.open(0);
+    deliver(engine, logins('192.0.2.1', 6));
+    await engine.evaluate();
+    await engine.settle();
+    test.match(book.asks, [{ mode, evidence: { confidence: shown } }]);
+  }
 });
 
 t.test('no more bans a minute than set; the others come in the next', async (test) => {

@@ -1,9 +1,12 @@
 /** The bus conformance suite over a real Kafka broker. */
+import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { kafkaSection } from '../../src/bus/config.js';
 import { createKafkaConsumer } from '../../src/bus/kafka-consumer.js';
 import { createKafkaPublisher } from '../../src/bus/kafka-publisher.js';
 import { kafkaSettings } from '../../src/bus/settings.js';
+import { recordingSink } from '../../src/bus/testing.js';
+import { eventFor } from '../../src/telemetry/testing.js';
 import { kafkaClient, kafkaMissing, useKafka } from '../support/kafka.js';
 import { busConformance, type TestBus } from './bus.js';
 
@@ -33,5 +36,25 @@ if (kafkaMissing) {
       },
       close: () => producer.disconnect(),
     };
+  });
+
+  await t.test('a gate whose clock runs ahead harms itself alone, however late it is read', async (test) => {
+    const topic = `clock-${run}`;
+    const section = { brokers: kafka.brokers, topic, group: topic, partitions: 1, linger: '5ms' };
+    const settings = kafkaSettings(kafkaSection.parse(section)!, { baseDir: '/' });
+    const publisher = createKafkaPublisher(settings, () => undefined);
+    const nowMs = Date.now();
+    for (const [requestId, aheadMs] of [['good', 0], ['fast', 60_000], ['after', 1]] as const)
+      publisher.publish(eventFor({ requestId, time: new Date(nowMs + aheadMs).toISOString() }));
+    const sink = recordingSink();
+    // Read an hour later: the clock of the reader would let it through.
+    const deps = { log: () => undefined, nowMs: () => nowMs + 3_600_000, loop: { settleEveryMs: 50 } };
+    const consumer = createKafkaConsumer(settings, deps);
+    await consumer.start(sink);
+    for (let tries = 0; tries < 600 && consumer.stats().taken < 3; tries++) await sleep(50);
+    test.same(sink.ids(), ['good', 'after']);
+    test.equal(consumer.stats().rejected.future, 1);
+    await consumer.close(2_000);
+    await publisher.close(2_000);
   });
 }

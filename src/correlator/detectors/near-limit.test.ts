@@ -1,4 +1,5 @@
 import t from 'tap';
+import type { Observation } from '../../core/observation.js';
 import {
   background,
   innocents,
@@ -27,8 +28,10 @@ t.test('forty addresses at 80 to 95 % of a limit are a heap, with evidence', asy
   test.ok(found!.counts['percent']! >= 80 && found!.counts['percent']! <= 95);
   test.match(found!.summary, /^40 addresses kept to about \d\d % of the limit pages by ip on shop /);
   const { subject, evidence } = found!.suspects[0]!;
-  const its = traffic.filter(({ key, near }) => key === subject.value && near !== undefined);
-  test.equal(evidence.count, its.length);
+  const all = traffic.filter(({ key }) => key === subject.value);
+  const its = all.filter(({ near }) => near !== undefined);
+  const ended = all.filter(({ timeMs }) => timeMs < Math.floor(traffic.at(-1)!.timeMs / MINUTE) * MINUTE);
+  test.equal(evidence.count, ended.length, 'all requests of its windows, also those before it was near');
   test.equal(evidence.firstSeenMs, its[0]!.timeMs);
   test.equal(evidence.lastSeenMs, its.at(-1)!.timeMs);
   test.equal(evidence.requestIds.length, 5);
@@ -93,6 +96,85 @@ t.test('what has no heap is left alone', async (test) => {
 t.test('no look-alike is held to be just under a limit, alone or all at once', async (test) => {
   for (const [name, make] of Object.entries({ ...LOOK_ALIKES, background, innocents }))
     test.same(play(detector, make({ lengthMs: 10 * MINUTE, seed: 5 })).detections, [], name);
+});
+
+/** Over a limit of 60 in 10 s; `ask` makes what an address asks for at the start of a window, or nothing. */
+type Ask = (address: number, window: number) => readonly Partial<Observation>[];
+
+function tenSeconds(addresses: number, ask: Ask, windows = 36): Observation[] {
+  const made: Observation[] = [];
+  for (let window = 0; window < windows; window++) {
+    for (let address = 0; address < addresses; address++) {
+      const ip = `77.${address >> 8}.${address & 255}.5`;
+      for (const [at, over] of ask(address, window).entries()) {
+        const used = at + 1;
+        const near = { policy: 'ingress', by: 'ip', used, limit: 60, windowMs: 10_000 };
+        made.push(
+          observation({
+            ...{ timeMs: START_MS + window * 10_000 + at * 160, requestId: `${address}-${window}-${at}` },
+            ...{ ip, near: used >= 36 ? near : undefined, ...over },
+          }),
+        );
+      }
+    }
+  }
+  return made.sort((a, b) => a.timeMs - b.timeMs);
+}
+const times = (count: number, make: (at: number) => Partial<Observation>): Partial<Observation>[] =>
+  Array.from({ length: count }, (_, at) => make(at));
+
+t.test('people with pictures, games, pollers and walls of screens are left alone', async (test) => {
+  const client = (at: number) => ({ session: `s${at}`, userAgent: `browser ${at % 4}` });
+  const rows: readonly (readonly [string, number, Ask])[] = [
+    [
+      'a page with 47 pictures every minute',
+      24,
+      (at, window) =>
+        window % 6 === 0
+          ? times(48, (n) => ({ ...client(at), path: n === 0 ? `/gallery/${window}` : `/thumb/${window}-${n}.jpg` }))
+          : [],
+    ],
+    [
+      'a page with 50 calls, every third window',
+      24,
+      (at, window) =>
+        window % 3 === 0 ? times(51, (n) => ({ ...client(at), path: `/api/picture/${window}-${n}` })) : [],
+    ],
+    ['a game', 30, (at) => times(50, () => ({ session: `s${at}`, path: '/api/match/state' }))],
+    ['a client that throttles itself', 30, (at) => times(47, () => ({ ...client(at), path: '/api/stock/4711' }))],
+    ['a wall of screens', 25, (at) => times(48, (n) => ({ session: `${at} ${n % 4}`, path: `/panel/${n % 12}` }))],
+  ];
+  for (const [name, addresses, ask] of rows) {
+    const { banned, first } = follow(detector, tenSeconds(addresses, ask, 40), { banAt: 0 });
+    test.same([banned.size, first.size], [0, 0], name);
+  }
+});
+
+t.test('who walks just under a short limit is found in the fourth minute, by ended windows', async (test) => {
+  const walk: Ask = (at, window) => times(55, (n) => ({ path: `/item/${at * 7_919 + window * 60 + n}` }));
+  const { banned, atMs, first } = follow(detector, tenSeconds(30, walk), { banAt: config.banAt });
+  test.equal(banned.size, 30);
+  test.ok(Math.min(...atMs.values()) >= START_MS + 3 * MINUTE);
+  test.ok(Math.max(...atMs.values()) <= START_MS + 4 * MINUTE);
+  const [found] = first.values();
+  test.equal(found!.suspects[0]!.evidence.count, 18 * 55, 'true to the request');
+  test.match(found!.summary, /in most of its windows for at least 3 min, hardly ever went over it/);
+  const early = tenSeconds(30, walk, 17);
+  test.same(play(detector, early).detections, [], 'two minutes and fifty seconds');
+  const names: Ask = (at, window) =>
+    times(50, (n) => ({ method: 'POST', path: '/login', status: 401, user: `${at}.${window}.${n}` }));
+  const tried = follow(detector, tenSeconds(30, names), { banAt: config.banAt });
+  test.equal(tried.banned.size, 30, 'user names are walked as well');
+});
+
+t.test('people speak for themselves: with a session, or where all have software of their own', async (test) => {
+  const client = (index: number) => ({ agent: { userAgent: `reader ${index}`, headers: 'r' } });
+  const { traffic } = scraping({ addresses: 60, client });
+  const [found] = play(detector, traffic).detections;
+  const its = traffic[0]!;
+  test.ok(found!.explains(its));
+  test.notOk(found!.explains({ ...its, session: 'somebody' }));
+  test.notOk(found!.explains({ ...its, path: '/picture.jpg' }));
 });
 
 t.test('a long window counts once, and small limits and other identities are passed by', async (test) => {

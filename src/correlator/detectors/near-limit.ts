@@ -1,14 +1,15 @@
 /**
- * Addresses that stay just under a limit: somebody has measured it and spreads the work over as many
- * addresses as it takes. One such address is a careful client; the heap of them is the sign. People's use of
- * a limit thins out towards it and now and then goes over; a heap that never does was told where to stop.
+ * Addresses that stay just under a limit for minutes and walk from page to page: somebody has measured it and
+ * spreads the work over as many as it takes. One is a careful client; the heap of them is the sign. People come
+ * near with one page and its pictures, and rest; a game, a wall of screens, a poller asks for the same again.
  */
 import { z } from 'zod';
 import type { Observation } from '../../core/observation.js';
 import { textHash } from '../../structures/text-hash.js';
 import { detectorShape } from '../common.js';
 import type { Detection, Detector, DetectorPart, GoodRequest } from '../detector.js';
-import { gatherUse, openLimitUse, type LimitUsePart, type Use } from './limit-use.js';
+import { isAsset } from '../route.js';
+import { gatherUse, openLimitUse, SLOT_MS, type LimitUsePart, type Use } from './limit-use.js';
 import { byCount, spanOf, suspectOf } from './sighting.js';
 
 export const nearLimitSection = z
@@ -27,7 +28,7 @@ export const nearLimitSection = z
       .min(2)
       .max(12)
       .default(3)
-      .describe('In so many minutes (or windows of the limit, where those are longer) of the last twelve.'),
+      .describe('For so many minutes (or windows of the limit, where those are longer) of the last twelve.'),
     from: z
       .number()
       .min(0.6)
@@ -64,6 +65,12 @@ const ADDRESS_WORDS = new Set(['ip', 'path', 'host', 'site']);
 const OVER_PART = 0.2;
 /** So many sessions that come back: people share the address. */
 const SHARED_SESSIONS = 5;
+/** In so many of its windows it must be near: a page with its calls is one, and then people read. */
+const MOST = 0.6;
+/** From so many different paths on it walks; of many requests, this part (or the most that can be told). */
+const PATHS_MIN = 10;
+const PATHS_SHARE = 0.25;
+const PATHS_ENOUGH = 400;
 /** Highest uses that lie so close together were set by one hand. */
 const EVEN = 0.06;
 const SAME_SHARE = 0.8;
@@ -90,8 +97,8 @@ export function createNearLimit(config: NearLimitConfig): Detector {
 /** Whether an observation says something about an address and a limit of some size. */
 function countsAt(limitMin: number): (seen: Observation) => boolean {
   const known = new Map<string, boolean>();
-  return ({ near }) => {
-    if (near === undefined || near.limit < limitMin) return false;
+  return ({ near, path }) => {
+    if (near === undefined || near.limit < limitMin || isAsset(path)) return false;
     let byAddress = known.get(near.by);
     if (byAddress === undefined) {
       const words = near.by.split('+');
@@ -104,6 +111,21 @@ function countsAt(limitMin: number): (seen: Observation) => boolean {
 
 type Steady = Readonly<{ key: string; use: Use; peak: number }>;
 
+/** Peaks of the longest time up to its last window in most of which it was near; undefined if that is short. */
+function sustained({ peaks, windowMs }: Use, windows: number): readonly number[] | undefined {
+  const endMs = (peaks.at(-1)?.[0] ?? 0) + windowMs;
+  const from = peaks.findIndex(([startMs], at) => {
+    const lengthMs = endMs - startMs;
+    const near = peaks.length - at;
+    return lengthMs >= windows * Math.max(SLOT_MS, windowMs) && near * windowMs >= MOST * lengthMs;
+  });
+  return from < 0 ? undefined : peaks.slice(from).map(([, peak]) => peak);
+}
+
+/** Not the same few pages again and again. */
+const walks = ({ paths, seen }: Use): boolean =>
+  paths >= Math.max(PATHS_MIN, Math.min(PATHS_SHARE * seen.count, PATHS_ENOUGH));
+
 function judge(
   config: NearLimitConfig,
   policy: string,
@@ -113,18 +135,19 @@ function judge(
   let below = 0;
   let over = 0;
   for (const [key, use] of uses) {
-    if (use.peaks.length < config.windows) continue;
-    const overs = use.peaks.filter((peak) => peak > 1).length;
-    const peak = use.peaks.reduce((sum, one) => sum + one, 0) / use.peaks.length;
-    if (overs > OVER_PART * use.peaks.length) over++;
+    const peaks = sustained(use, config.windows);
+    if (peaks === undefined) continue;
+    const overs = peaks.filter((peak) => peak > 1).length;
+    const peak = peaks.reduce((sum, one) => sum + one, 0) / peaks.length;
+    if (overs > OVER_PART * peaks.length) over++;
     else if (peak < config.from) below++;
-    else if (!isShared(use)) found.push({ key, use, peak });
+    else if (!isShared(use) && walks(use)) found.push({ key, use, peak });
   }
   const { steady, same } = crowd(found);
   const needed = Math.max(config.addresses, config.heap * (below + over));
   if (steady.length < needed) return undefined;
   const suspects = steady
-    .map(({ key, use }) => suspectOf({ kind: 'network', value: key }, use.seen))
+    .map(({ key, use }) => suspectOf({ kind: 'network', value: key }, { ...use.seen, count: use.requests }))
     .sort(byCount);
   const peaks = steady.map(({ peak }) => peak);
   const mean = peaks.reduce((sum, peak) => sum + peak, 0) / peaks.length;
@@ -135,13 +158,14 @@ function judge(
     pattern: `just under the limit ${policy}`,
     confidence: confidenceOf(steady, { needed, mean, keyed, same }),
     summary:
-      `${steady.length} addresses kept to about ${percent} % of the limit ${policy} in at least ` +
-      `${config.windows} windows and did not go over it; ${below} others stayed below ` +
+      `${steady.length} addresses kept to about ${percent} % of the limit ${policy} in most of its windows ` +
+      `for at least ${minutesOf(config, steady)} min, hardly ever went over it, and walked from page to ` +
+      `page; ${below} others stayed below ` +
       `${Math.round(config.from * 100)} % and ${over} went over. From ${Math.ceil(needed)} on it is a heap.`,
     counts: { addresses: steady.length, below, over, percent, keyed },
     ...spanOf(suspects),
     suspects,
-    explains: bySameHand(steady),
+    explains: bySameHand(steady, same),
   };
 }
 
@@ -169,8 +193,17 @@ function confidenceOf(steady: readonly Steady[], { needed, mean, keyed, same }: 
   return 0.7 + large + (Math.sqrt(variance) <= EVEN ? 0.1 : 0) + (same ? 0.09 : 0) - partners;
 }
 
-/** What the addresses of the heap get with the software that made it speaks for nobody. */
-function bySameHand(steady: readonly Steady[]): (request: GoodRequest) => boolean {
+const minutesOf = ({ windows }: NearLimitConfig, steady: readonly Steady[]): number =>
+  Math.round((windows * Math.max(SLOT_MS, steady[0]!.use.windowMs)) / 60_000);
+
+/**
+ * What the heap gets with the software that made it speaks for nobody. Where each has its own, they may be
+ * people: what they get with a session, and pictures, does speak.
+ */
+function bySameHand(steady: readonly Steady[], same: boolean): (request: GoodRequest) => boolean {
   const agents = new Map(steady.map(({ key, use }) => [key, use.agent]));
-  return ({ key, userAgent }) => agents.get(key) === textHash(userAgent);
+  return ({ key, userAgent, path, session, apiKey }) =>
+    agents.get(key) === textHash(userAgent) &&
+    !isAsset(path) &&
+    (same || (session === undefined && apiKey === undefined));
 }
