@@ -137,7 +137,7 @@ t.test('decoys that are banned first do not blind the guard to the attack behind
   const { engine, book } = testEngine({ nowMs: () => now });
   await engine.open(0);
   const addresses = (from: number): string[] => Array.from({ length: 20 }, (_, n) => `192.0.2.${from + n}`);
-  const people = Array.from({ length: 600 }, (_, n) => observed({ ip: `203.0.113.${n % 200}`, n, at: n * 100 }));
+  const people = times(600, (n) => observed({ ip: `203.0.113.${n % 200}`, n, at: n * 100 }));
   // What they got is part of their pattern.
   const got = addresses(0).flatMap((ip, a) =>
     times(30, (n) => observed({ ip, n: 9_000 + a * 100 + n, at: n * 100, path: '/login' })),

@@ -281,8 +281,10 @@ const newGathered = ({ agent }: Near, windowMs: number): Gathered => ({
   ...{ sessions: new Map(), paths: createPathBits() },
 });
 
+type Times = Readonly<{ atMs: number; nowMs: number }>;
+
 /** Windows that have not ended say nothing yet. */
-function gather(into: Gathered, near: Near, { atMs, nowMs }: Readonly<{ atMs: number; nowMs: number }>): void {
+function gather(into: Gathered, near: Near, { atMs, nowMs }: Times): void {
   const { windowMs, windows } = into;
   for (const [at, peak] of near.peaks.entries()) {
     const startMs = atMs + at * windowMs;

@@ -142,7 +142,11 @@ t.test('people with pictures, games, pollers and walls of screens are left alone
     ],
     ['a game', 30, (at) => times(50, () => ({ session: `s${at}`, path: '/api/match/state' }))],
     ['a client that throttles itself', 30, (at) => times(47, () => ({ ...client(at), path: '/api/stock/4711' }))],
-    ['a wall of screens', 25, (at) => times(48, (n) => ({ session: `${at} ${n % 4}`, path: `/panel/${n % 12}` }))],
+    [
+      'a wall of screens',
+      25,
+      (at) => times(48, (n) => ({ session: `${at} ${n % 4}`, path: `/panel/${n % 12}` })),
+    ],
   ];
   for (const [name, addresses, ask] of rows) {
     const { banned, first } = follow(detector, tenSeconds(addresses, ask, 40), { banAt: 0 });

@@ -1,7 +1,7 @@
 /**
- * Addresses that stay just under a limit for minutes and walk from page to page: somebody has measured it and
- * spreads the work over as many as it takes. One is a careful client; the heap of them is the sign. People come
- * near with one page and its pictures, and rest; a game, a wall of screens, a poller asks for the same again.
+ * Addresses that stay just under a limit for minutes and walk from page to page: somebody has measured it
+ * and spreads the work. One is a careful client; the heap of them is the sign. People come near with one
+ * page and its pictures, and rest; a game, a wall of screens or a poller asks for the same again.
  */
 import { z } from 'zod';
 import type { Observation } from '../../core/observation.js';
@@ -111,7 +111,7 @@ function countsAt(limitMin: number): (seen: Observation) => boolean {
 
 type Steady = Readonly<{ key: string; use: Use; peak: number }>;
 
-/** Peaks of the longest time up to its last window in most of which it was near; undefined if that is short. */
+/** Peaks of the longest time to its last window, in most of which it was near; undefined if it is short. */
 function sustained({ peaks, windowMs }: Use, windows: number): readonly number[] | undefined {
   const endMs = (peaks.at(-1)?.[0] ?? 0) + windowMs;
   const from = peaks.findIndex(([startMs], at) => {
