@@ -56,17 +56,17 @@ t.test('a tool over 2 500 addresses is found, with evidence', async (test) => {
 });
 
 t.test('it is found among all look-alikes, and nobody else is banned', async (test) => {
-  const crowd = innocents({ startMs: LATER_MS, lengthMs: 14 * MINUTE });
+  const crowd = innocents({ startMs: LATER_MS, lengthMs: 9 * MINUTE });
   const tool = { userAgent: 'libwww-perl/6.79', headers: 'lwp' };
   const rows = [
     ['in ten minutes', {}],
-    ['slowly', { lengthMs: 13 * MINUTE, each: 1 }],
+    ['one request each', { each: 1 }],
     ['a tool whose requests mostly fail', { status: 403, client: () => ({ agent: tool }) }],
     ['without a user agent', { client: () => ({ agent: { userAgent: '', headers: 'x' } }) }],
     ['a new session for each address', { client: (at: number) => ({ session: `s${at}` }) }],
   ] as const;
   for (const [name, over] of rows) {
-    const { traffic, attackers } = swarm({ startMs: LATER_MS + MINUTE, ...over });
+    const { traffic, attackers } = swarm({ startMs: LATER_MS + MINUTE, lengthMs: 8 * MINUTE, ...over });
     const { banned } = follow(detector, together(crowd, traffic), {
       banAt: config.banAt,
       everyMs: MINUTE,
@@ -146,7 +146,7 @@ function firmware(version: string, startMs: number, lengthMs: number): Observati
 }
 
 t.test('a launch, a fresh browser, new firmware and all look-alikes are left alone', async (test) => {
-  const lengthMs = 10 * MINUTE;
+  const lengthMs = 6 * MINUTE;
   const none = (name: string, traffic: readonly Observation[], watch = { banAt: 0, from }): void => {
     test.equal(follow(detector, traffic, { ...watch, everyMs: MINUTE }).banned.size, 0, name);
   };
