@@ -28,9 +28,10 @@ const NOW = Date.parse('2026-03-02T10:10:00Z');
 t.test('a session that is all over the world is banned by the places of a real database', async (test) => {
   const { engine, book } = await built(test, { reputation: { geo: { database: 'geo-sample.mmdb' } } });
   const cities = ['192.0.2.1', '192.0.2.129', '198.51.100.1', '198.51.100.65', '198.51.100.129'];
-  const stolen = Array.from({ length: 40 }, (_, n) =>
-    observed({ n, at: n * 5_000, session: 'stolen', ip: cities[n % 5]!, key: cities[n % 5]! }),
-  );
+  const stolen = Array.from({ length: 40 }, (_, n) => {
+    const ip = cities[n % 5]!;
+    return observed({ n, at: n * 5_000, session: 'stolen', ip, key: ip, path: `/orders/${n}` });
+  });
   // Two networks of one country, and a country without coordinates next to it.
   const near = ['203.0.113.1', '203.0.113.129'];
   const calm = Array.from({ length: 40 }, (_, n) =>
