@@ -96,8 +96,8 @@ async function load({ port, process: subject }: Subject, script: string, seconds
   return {
     perSecond: Number(/Requests\/sec:\s+([\d.]+)/.exec(stdout)?.[1]),
     cpuUs: spentUs / Number(/(\d+) requests in/.exec(stdout)?.[1]),
-    p50Us: toUs(/50%\s+(\S+)/.exec(stdout)?.[1] ?? ''),
-    p99Us: toUs(/99%\s+(\S+)/.exec(stdout)?.[1] ?? ''),
+    p50Us: toUs(/^\s+50%\s+(\S+)/m.exec(stdout)?.[1] ?? ''),
+    p99Us: toUs(/^\s+99%\s+(\S+)/m.exec(stdout)?.[1] ?? ''),
   };
 }
 

@@ -41,7 +41,7 @@ export function createObservations(
   send: (batch: ObservationBatch) => boolean,
   options: Options = {},
 ): ObservationQueue {
-  const { batch = 100, everyMs = 100, perSecondMax = 300 } = options;
+  const { batch = 400, everyMs = 200, perSecondMax = 150 } = options;
   let lines = '';
   let waiting = 0;
   let dropped = 0;
