@@ -67,6 +67,10 @@ Tidegate stands at ${gate} in front of a demo origin. Try, in another shell:
                           -d '{"username":"admin'"'"' OR '"'"'1'"'"'='"'"'1'"'"' --","password":"anything"}'
   a flood               for i in $(seq 8); do \\
                           curl -s -o /dev/null -w '%{http_code}\\n' -d 'u=a' ${gate}/api/login; done
+  58 failing addresses  for n in $(seq 58); do for i in 1 2 3 4 5; do curl -s -o /dev/null -A Mozilla/5.0 \\
+                          -H "X-Forwarded-For: 198.51.100.$n" -d "username=u$n&password=wrong" \\
+                          ${gate}/api/login; done; done
+  who is banned         curl -s ${admin}/bans
   what was refused      curl -s ${admin}/decisions
   the metrics           curl -s ${admin}/metrics
 

@@ -19,6 +19,10 @@ const PAGE = `<!doctype html><html lang="en"><meta charset="utf-8"><title>Demo o
 <input type="file" name="file"><button>Upload</button></form>
 </body></html>`;
 
+/** So that failed logins can be tried: the password `wrong`, in JSON or a form, is refused with 401. */
+const WRONG_PASSWORD = /"?password"?[:=] ?"?wrong\b/;
+const LOGIN_MAX = 1024;
+
 const ITEMS = {
   items: [
     { id: 1, name: 'tide table' },
@@ -53,9 +57,15 @@ function answer(request: IncomingMessage, response: ServerResponse): void {
   const path = (request.url ?? '/').split('?', 1)[0];
   if (path === '/events') return events(response);
   let bytes = 0;
-  request.on('data', (chunk: Buffer) => void (bytes += chunk.length));
+  let beginning = '';
+  request.on('data', (chunk: Buffer) => {
+    bytes += chunk.length;
+    if (beginning.length < LOGIN_MAX) beginning += chunk.toString('latin1', 0, LOGIN_MAX);
+  });
   request.on('end', () => {
     if (path === '/api/items') return json(response, ITEMS);
+    if (path === '/api/login' && WRONG_PASSWORD.test(beginning))
+      return json(response, { loggedIn: false, note: 'wrong password' }, 401);
     if (path === '/api/login') return json(response, { loggedIn: false, note: 'this origin knows nobody' });
     if (request.method !== 'GET' && request.method !== 'HEAD') return json(response, { received: bytes });
     response.writeHead(200, {
@@ -66,9 +76,10 @@ function answer(request: IncomingMessage, response: ServerResponse): void {
   });
 }
 
-function json(response: ServerResponse, body: unknown): void {
+function json(response: ServerResponse, body: unknown, status = 200): void {
   const text = JSON.stringify(body);
-  response.writeHead(200, { 'Content-Type': 'application/json', 'Content-Length': Buffer.byteLength(text) });
+  const length = Buffer.byteLength(text);
+  response.writeHead(status, { 'Content-Type': 'application/json', 'Content-Length': length });
   response.end(text);
 }
 
