@@ -7,7 +7,8 @@ import type { KernelEvent } from '../core/kernel-event.js';
 import type { Observation } from '../core/observation.js';
 
 /** Why an event was lost before the bus had it. */
-export type DropCause = 'full' | 'too-large' | 'unavailable' | 'closed';
+export const DROP_CAUSES = ['full', 'too-large', 'unavailable', 'closed'] as const;
+export type DropCause = (typeof DROP_CAUSES)[number];
 
 export type PublisherStats = Readonly<{
   /** Events that wait, and their size. */

@@ -5,8 +5,9 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Consumer as KafkaJsConsumer, EachBatchPayload } from 'kafkajs';
+import { zeros } from '../core/counts.js';
 import { Fault } from '../core/errors.js';
-import type { Consumer, ConsumerStats, Sink } from './bus-contract.js';
+import { REJECTS, type Consumer, type ConsumerStats, type Sink } from './bus-contract.js';
 import { decodeMessage } from './decode.js';
 import { ensureTopic, openKafka, whyOf, within, type KafkaClient } from './kafka-client.js';
 import { committedPlaces } from './kafka-places.js';
@@ -53,7 +54,7 @@ const NOT_STARTED: ConsumerStats = {
   partitions: [],
   lag: undefined,
   taken: 0,
-  rejected: { 'not-json': 0, version: 0, shape: 0, future: 0, 'too-large': 0, other: 0 },
+  rejected: zeros(REJECTS),
   rebalances: 0,
   failures: 0,
 };

@@ -4,10 +4,19 @@
  * process.
  */
 import { systemClock, type Clock } from '../core/clock.js';
+import { zeros } from '../core/counts.js';
 import { observationOf, type Observation } from '../core/observation.js';
-import type { Consumer, Publisher, Reject, Sink } from './bus-contract.js';
+import { textHash } from '../structures/text-hash.js';
+import {
+  DROP_CAUSES,
+  REJECTS,
+  type Consumer,
+  type Publisher,
+  type Reject,
+  type Sink,
+} from './bus-contract.js';
 import { decodeText } from './decode.js';
-import { fnv1a, keyOf } from './key.js';
+import { keyOf } from './key.js';
 import { createLanes, importanceOfRefusal, type Item, type Lanes } from './lanes.js';
 import { LOOP_DEFAULTS, TakeLoop, type LoopOptions } from './take-loop.js';
 
@@ -59,7 +68,7 @@ export function createMemoryBus(options: MemoryBusOptions = {}): MemoryBus {
   const dirty = new Set<number>();
 
   const add = (key: string, content: Observation | Reject): void => {
-    const at = fnv1a(key) % count;
+    const at = textHash(key) % count;
     const partition = partitions[at]!;
     const importance = typeof content === 'string' ? 0 : importanceOfRefusal(content.refusal);
     counts.full += partition.lanes.add({ seq: partition.next++, bytes: ENTRY_BYTES, content }, importance);
@@ -114,7 +123,7 @@ function memoryPublisher(
       queued: waiting(),
       queuedBytes: waiting() * ENTRY_BYTES,
       delivered: counts.delivered,
-      dropped: { full: counts.full, 'too-large': 0, unavailable: 0, closed: counts.closed },
+      dropped: { ...zeros(DROP_CAUSES), full: counts.full, closed: counts.closed },
       connected: isOpen,
     }),
     async close() {
@@ -187,7 +196,7 @@ function memoryConsumer({ group, partitions, release, loop: options }: ConsumerD
       partitions: member?.loop.partitions() ?? [],
       lag: member?.loop.lag(),
       taken: member?.loop.taken ?? 0,
-      rejected: { ...(member?.loop.rejected ?? NO_REJECTS) },
+      rejected: { ...(member?.loop.rejected ?? zeros(REJECTS)) },
       rebalances,
       failures: member?.loop.failures ?? 0,
     }),
@@ -199,15 +208,6 @@ function memoryConsumer({ group, partitions, release, loop: options }: ConsumerD
     },
   };
 }
-
-const NO_REJECTS: Readonly<Record<Reject, number>> = {
-  'not-json': 0,
-  version: 0,
-  shape: 0,
-  future: 0,
-  'too-large': 0,
-  other: 0,
-};
 
 /** Everybody gives up what they had before anybody gets what they have now. */
 function rebalance(group: Group, count: number): Promise<void> {

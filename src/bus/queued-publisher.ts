@@ -3,10 +3,11 @@
  * new link with growing pauses after every failure. Nothing here runs on the path of a request: `publish`
  * adds to a queue, all else happens between.
  */
+import { zeros } from '../core/counts.js';
 import type { DecisionEvent } from '../core/event.js';
 import { Fault } from '../core/errors.js';
 import type { KernelEvent } from '../core/kernel-event.js';
-import type { DropCause, Publisher, PublisherStats } from './bus-contract.js';
+import { DROP_CAUSES, type DropCause, type Publisher, type PublisherStats } from './bus-contract.js';
 import type { KafkaConfig } from './config.js';
 import { essentialsOf } from './essentials.js';
 import { whyOf } from './kafka-client.js';
@@ -56,12 +57,7 @@ class Queue {
   private batches: Waiting[][] = [];
   private seq = 0;
   private delivered = 0;
-  private readonly dropped: Record<DropCause, number> = {
-    full: 0,
-    'too-large': 0,
-    unavailable: 0,
-    closed: 0,
-  };
+  private readonly dropped: Record<DropCause, number> = zeros(DROP_CAUSES);
   private link: Link | undefined;
   private state: 'open' | 'closing' | 'closed' = 'open';
   private wakeUp: (() => void) | undefined;

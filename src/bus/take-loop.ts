@@ -4,7 +4,8 @@
  * sink ever sees a message of a partition that is not open, or a settlement that overlaps a loss.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Reject, Sink } from './bus-contract.js';
+import { zeros } from '../core/counts.js';
+import { REJECTS, type Reject, type Sink } from './bus-contract.js';
 import { createSlot, type Decode, type Place, type Raw, type Slot } from './slot.js';
 
 export type LoopSource = Readonly<{
@@ -38,14 +39,7 @@ const BACK_OFF_MS_MAX = 5_000;
 const GIVE_UP_MS = 2_000;
 
 export class TakeLoop {
-  readonly rejected: Record<Reject, number> = {
-    'not-json': 0,
-    version: 0,
-    shape: 0,
-    future: 0,
-    'too-large': 0,
-    other: 0,
-  };
+  readonly rejected: Record<Reject, number> = zeros(REJECTS);
   taken = 0;
   failures = 0;
   private slots = new Map<number, Slot>();

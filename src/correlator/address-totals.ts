@@ -5,7 +5,7 @@
  * begin at the same times everywhere, so that the sketches of all partitions add up.
  */
 import type { Saved } from './detector.js';
-import { hash32 } from './hash.js';
+import { hash32 } from '../structures/text-hash.js';
 import { numberOf, recordOf, textOf } from './saved.js';
 
 const CELLS = 8_192;

@@ -5,6 +5,7 @@
  */
 import { inSlices } from '../core/pacer.js';
 import type { Clock } from '../core/clock.js';
+import { zeros } from '../core/counts.js';
 import { REJECTS, type Delivered, type Reject, type Sink } from '../bus/bus-contract.js';
 import type { BanBook } from '../controls/ban-book-contract.js';
 import { createActs, type ActCounts, type Acts } from './acts.js';
@@ -289,8 +290,4 @@ class Correlator implements Engine {
     const why = error instanceof Error ? error.message : String(error ?? '');
     this.deps.log('warn', `correlator: ${text}${why === '' ? '' : `: ${why}`}`);
   }
-}
-
-function zeros<T extends string>(names: readonly T[]): Record<T, number> {
-  return Object.fromEntries(names.map((name) => [name, 0])) as Record<T, number>;
 }

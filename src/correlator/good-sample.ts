@@ -6,7 +6,7 @@
  */
 import type { Observation } from '../core/observation.js';
 import type { GoodRequest, Saved } from './detector.js';
-import { hash32 } from './hash.js';
+import { hash32 } from '../structures/text-hash.js';
 
 const PER_MINUTE = 96;
 const MINUTE_MS = 60_000;

@@ -3,7 +3,7 @@
  * of those it is about are others than last time, at most once a minute: that is another attack.
  */
 import { LRUCache } from 'lru-cache';
-import { hash32 } from './hash.js';
+import { hash32 } from '../structures/text-hash.js';
 
 export type HeldNotes = Readonly<{
   /** True where it is to be told now. `about`: names of all suspects; none where `name` tells. */

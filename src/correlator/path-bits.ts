@@ -2,7 +2,7 @@
  * About how many distinct paths were seen, in 256 bits: linear counting (Whang and others 1990). Within some
  * per cent up to 500 paths, and never above 1 420.
  */
-import { hash32 } from './hash.js';
+import { hash32 } from '../structures/text-hash.js';
 import { textOf } from './saved.js';
 import type { Saved } from './detector.js';
 

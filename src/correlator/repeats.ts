@@ -4,7 +4,7 @@
  * owner drops the same ones. Where it stops being right: a repetition more than `max` events later counts as
  * a new event, and one event in a million is taken for another.
  */
-import { hash32 } from './hash.js';
+import { hash32 } from '../structures/text-hash.js';
 
 const MAX = 4_096;
 

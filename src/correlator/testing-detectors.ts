@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import type { Observation } from '../core/observation.js';
 import { subjectKey } from '../controls/ban.js';
 import type { Detection, Detector, DetectorPart, Saved } from './detector.js';
-import { hash32 } from './hash.js';
+import { hash32 } from '../structures/text-hash.js';
 
 export type Watched = Readonly<{
   /** By pattern: the surest, and the event time at which a ban was first asked for. */

@@ -6,7 +6,7 @@
 import { parseIpv4, prefixKey } from '../core/address.js';
 import type { Observation } from '../core/observation.js';
 import type { Saved } from './detector.js';
-import { hash32 } from './hash.js';
+import { hash32 } from '../structures/text-hash.js';
 import { addPath, createPathBits, readPathBits, writePathBits, type PathBits } from './path-bits.js';
 import type { Route } from './route.js';
 import { listOf, maybe, numberOf, textOf, type Row } from './saved.js';

@@ -10,6 +10,7 @@ import { serveBans } from '../controls/serve-bans.js';
 import { parseNetwork } from '../core/address.js';
 import type { Channel } from '../core/channel.js';
 import { systemClock } from '../core/clock.js';
+import { zeros } from '../core/counts.js';
 import { describeFault, Fault } from '../core/errors.js';
 import { openSource, sourceText, type BanSource, type SourceStats } from './ban-source.js';
 import type { Log } from './engines.js';
@@ -100,7 +101,7 @@ function createFrontBook(current: () => BanBook | undefined): BanBook {
 }
 
 function countByMode(feed: BanFeed): Record<BanMode, number> {
-  const counts = Object.fromEntries(BAN_MODES.map((mode) => [mode, 0])) as Record<BanMode, number>;
+  const counts = zeros(BAN_MODES);
   for (const { mode } of inForce(feed)) counts[mode]++;
   return counts;
 }

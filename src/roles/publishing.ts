@@ -2,11 +2,12 @@
  * Where a worker's decisions go besides the log: to Kafka where the config names it, else in small pieces to
  * the supervisor's correlator, else nowhere.
  */
-import type { PublisherStats } from '../bus/bus-contract.js';
+import { DROP_CAUSES, type PublisherStats } from '../bus/bus-contract.js';
 import { kafkaSettings, type KafkaSettings } from '../bus/settings.js';
 import { createObservations, OBSERVATIONS_TOPIC } from '../cluster/observations.js';
 import type { Config } from '../config/schema.js';
 import type { Channel } from '../core/channel.js';
+import { zeros } from '../core/counts.js';
 import type { Metrics } from '../telemetry/metrics.js';
 import type { Publish } from '../telemetry/telemetry.js';
 import type { Log } from './engines.js';
@@ -22,7 +23,7 @@ const NOTHING: PublisherStats = {
   queued: 0,
   queuedBytes: 0,
   delivered: 0,
-  dropped: { full: 0, 'too-large': 0, unavailable: 0, closed: 0 },
+  dropped: zeros(DROP_CAUSES),
   connected: false,
 };
 

@@ -12,7 +12,7 @@ import { createAddressTotals, totalOf, type AddressTotals } from '../address-tot
 import { detectorShape } from '../common.js';
 import type { Detection, Detector, DetectorPart, GoodRequest, Saved } from '../detector.js';
 import { createEntries, type Entries } from '../entries.js';
-import { hash32 } from '../hash.js';
+import { hash32 } from '../../structures/text-hash.js';
 import { addStep, createPace, evennessOf, readPace, writePace, type Evenness, type Pace } from '../pace.js';
 import { isAsset } from '../route.js';
 import { listOf, numberOf, recordOf, textOf, type Row } from '../saved.js';

@@ -2,7 +2,7 @@
  * About which users one address tried, in 32 bits: linear counting (Whang and others 1990). Within some per
  * cent up to 30 users; a full one stands for 111 and more.
  */
-import { hash32 } from '../hash.js';
+import { hash32 } from '../../structures/text-hash.js';
 
 const BITS = 32;
 

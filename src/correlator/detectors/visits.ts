@@ -2,7 +2,7 @@
 import type { Observation } from '../../core/observation.js';
 import type { Place } from '../../core/place.js';
 import type { Saved } from '../detector.js';
-import { hash32 } from '../hash.js';
+import { hash32 } from '../../structures/text-hash.js';
 import { listOf, maybe, numberOf, textOf, type Row } from '../saved.js';
 
 /** Requests that came from one address in a row. */
