@@ -4,7 +4,6 @@
  */
 #include "sync.h"
 
-#include <bpf/bpf.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,9 +11,9 @@
 #include <sys/file.h>
 #include "json.h"
 #include "lists.h"
+#include "trial.h"
 
 #define LINE_MAX_BYTES 12288
-#define FRAME_MAX 4096
 #define ECHO_MAX 160
 #define EXACT_MAX 9007199254740992.0
 #define REPEAT_MAX 100000000
@@ -250,59 +249,11 @@ static const char *op_commit(struct session *session)
 
 /* --- trying out --- */
 
-static int hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	if (c >= 'a' && c <= 'f')
-		return c - 'a' + 10;
-	return -1;
-}
-
-static int read_hex(const char *hex, __u8 *bytes)
-{
-	size_t length = strlen(hex);
-
-	if (length % 2 || length / 2 > FRAME_MAX)
-		return -1;
-	for (size_t i = 0; i < length; i += 2) {
-		int high = hex_digit(hex[i]), low = hex_digit(hex[i + 1]);
-
-		if (high < 0 || low < 0)
-			return -1;
-		bytes[i / 2] = high << 4 | low;
-	}
-	return length / 2;
-}
-
 static const char *op_packet(struct session *session)
 {
-	struct tidegate_counter before[TIDEGATE_COUNTER_TOTAL], after[TIDEGATE_COUNTER_TOTAL];
 	double repeat = whole_number(&session->object, "repeat", 1, REPEAT_MAX);
-	const char *hex = text_field(&session->object, "hex");
-	__u8 frame[FRAME_MAX];
-	int length = hex ? read_hex(hex, frame) : -1;
-	int error;
 
-	if (length < 0 || repeat < 1)
-		return "\"hex\" or \"repeat\" is wrong";
-	LIBBPF_OPTS(bpf_test_run_opts, options, .data_in = frame, .data_size_in = length, .repeat = repeat);
-	error = filter_counters(session->filter, before);
-	if (!error)
-		error = bpf_prog_test_run_opts(session->filter->program, &options);
-	if (!error)
-		error = filter_counters(session->filter, after);
-	if (error)
-		return strerror(-error);
-	for (int id = 0; id < TIDEGATE_COUNTER_TOTAL; id++) {
-		after[id].packets -= before[id].packets;
-		after[id].bytes -= before[id].bytes;
-	}
-	printf("{\"ok\":true,\"op\":\"packet\",\"verdict\":\"%s\",\"ns\":%u,\"counters\":",
-	       options.retval == 1 ? "drop" : options.retval == 2 ? "pass" : "other", options.duration);
-	print_counters(after, true);
-	printf("}\n");
-	return NULL;
+	return try_packet(session->filter, text_field(&session->object, "hex"), repeat);
 }
 
 /* --- lines --- */
